@@ -6,8 +6,11 @@ import asyncio
 import contextvars
 import logging
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -42,6 +45,9 @@ class Background:
         self._pending: dict[Future[None], asyncio.AbstractEventLoop | None] = {}
         self._last: dict[str, Future[None]] = {}
         self._lock = threading.Lock()
+        with suppress(AttributeError, RuntimeError):  # no public function of Python, and none for a process that ends
+            # Python closes all pools before it waits for threads, and an audit's graph needs a pool of its own.
+            threading._register_atexit(partial(_finish, weakref.ref(self)))  # type: ignore[attr-defined]
 
     def begin(self, work: Work, key: str | None) -> Wait:
         """Start in the pool or, under `ainvoke`, as a task on the running loop. Nothing waits for its end."""
@@ -120,6 +126,14 @@ class Background:
             for key in [key for key, last in self._last.items() if last is done]:
                 del self._last[key]
         done.set_result(None)
+
+
+def _finish(owner: weakref.ref[Background]) -> None:
+    """Wait for the work in the pool of an owner that is still there."""
+    if (background := owner()) is not None:
+        with background._lock:
+            in_pool = [done for done, loop in background._pending.items() if loop is None]
+        wait(in_pool)
 
 
 def run_audit(

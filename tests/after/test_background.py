@@ -121,13 +121,14 @@ async def test_under_ainvoke_nothing_blocks_the_loop(on, agent, notebook):
 
 ENDING = """
     import json, sys
-    from langgraph_reflexion import ErrorNotebook, FaissStore, after_run
+    from langgraph_reflexion import ErrorNotebook, FaissStore, LessonBook, after_run
     from langgraph_reflexion.testing import RoleModel, say
 
     store = FaissStore(sys.argv[1])
     finding = {"category": "other", "description": "It was slow.", "suggestion": "Ask once for all pages."}
-    model = RoleModel(say(json.dumps({"score": 50, "findings": [finding]})), delay=0.5)
-    made = after_run(model, notebook=ErrorNotebook(store), background=True)
+    found, nothing = json.dumps({"score": 50, "findings": [finding]}), json.dumps({"memories": []})
+    model = RoleModel(lambda question: say(found if "findings" in question.text else nothing), delay=0.5)
+    made = after_run(model, notebook=ErrorNotebook(store), memory=LessonBook(store), background=True)
 
     from langgraph.graph import START, MessagesState, StateGraph
     graph = StateGraph(MessagesState)
