@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, cast, get_args
+from typing import Any, get_args
 from uuid import uuid4
 
 from langchain_core.messages import ToolCall, ToolMessage
@@ -22,7 +22,7 @@ from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator, complaints, decided
 from langgraph_reflexion.schemas import ErrorClass
-from langgraph_reflexion.state import Handoff, State, Update, View, last_turn, open_calls
+from langgraph_reflexion.state import Handoff, Update, View
 from langgraph_reflexion.text.json_text import valid_text
 
 EDITED = "A person changed this call before it ran. What ran: {name}({args}). Do not repeat the first call. Its result:"
@@ -37,63 +37,34 @@ class Sent(TypedDict):
 
 
 def run_tool(
-    tools: Toolbox, evaluator: Evaluator, view: View, budget: Budget, sent: Sent | State, config: RunnableConfig
+    tools: Toolbox, evaluator: Evaluator, view: View, budget: Budget, sent: Sent, config: RunnableConfig
 ) -> Waits[Update | list[Any]]:
-    """The answer to one call. Given a whole state, the answers to all open calls of its last turn."""
-    if "messages" in sent:
-        return (yield from _whole_turn(tools, evaluator, view, budget, cast("State", sent), config))
-    sent = cast("Sent", sent)
+    """The answer to one call."""
     call = sent["call"]
-    if call["name"] in tools.denied:
-        why = f"Denied: the tool {call['name']!r} is not allowed here and did not run."
+    name = call["name"]
+    if name in tools.denied:
+        why = f"Denied: the tool {name!r} is not allowed here and did not run."
         return {"messages": [error_message(call, why, "permission")]}
     if sent["blocked"] is not None:
         return {"messages": [blocked_message(call, sent["blocked"])]}
     resumed_at = budget.now() if was_resumed(config) else None
-    state = view.select(values_now(config, view.fields)) if tools.needs_state(call["name"]) else {}
-    result = yield from _run(tools, evaluator, budget, call, state, config, resumed_at)
+    state = view.select(values_now(config, view.fields)) if tools.needs_state(name) else {}
+    tools.check_injected(name, state, config)
+    result = yield from run_call(
+        evaluator,
+        budget,
+        call,
+        tools.node.tools_by_name.get(name),
+        partial(tools.run, call, state, config),
+        partial(_time_left, budget, config, resumed_at),
+        may_retry=resumed_at is None,
+    )
     update = _update_for(view, call, result, config)
     if sent["edited"]:
         update = _as_edited(call, update)
     if resumed_at is None:
         return update
     return [*update, {"resumed_at": resumed_at}] if isinstance(update, list) else {**update, "resumed_at": resumed_at}
-
-
-def _whole_turn(
-    tools: Toolbox, evaluator: Evaluator, view: View, budget: Budget, state: State, config: RunnableConfig
-) -> Waits[Update]:
-    """The answers to a turn's open calls, for a caller who runs only this node."""
-    messages: list[Any] = []
-    for call in open_calls(*last_turn(state["messages"])):
-        result = yield from _run(tools, evaluator, budget, call, view.select(state), config)
-        update = _update_for(view, call, result, config)
-        messages += update["messages"] if isinstance(update, dict) else update
-    return {"messages": messages}
-
-
-def _run(
-    tools: Toolbox,
-    evaluator: Evaluator,
-    budget: Budget,
-    call: ToolCall,
-    state: Any,
-    config: RunnableConfig,
-    resumed_at: float | None = None,
-) -> Waits[Any]:
-    """The tool's result, or the exception after the last retry."""
-    tools.check_injected(call["name"], state, config)
-    return (
-        yield from run_call(
-            evaluator,
-            budget,
-            call,
-            tools.node.tools_by_name.get(call["name"]),
-            partial(tools.run, call, state, config),
-            partial(_time_left, budget, config, resumed_at),
-            may_retry=resumed_at is None,
-        )
-    )
 
 
 def run_call(
