@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from types import MappingProxyType
 
 from langchain_core.runnables import RunnableConfig
@@ -13,11 +12,11 @@ from langgraph_reflexion.memory import Selection, concrete, replaces_reflection,
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.host import USAGE, emit, emit_lesson
-from langgraph_reflexion.nodes.models.asking import Spent, add_spent
+from langgraph_reflexion.nodes.models.asking import Spent
 from langgraph_reflexion.nodes.models.prompt import failure_number, is_shown, with_failure_turn
 from langgraph_reflexion.nodes.observe import to_block
 from langgraph_reflexion.nodes.recall import AgentMemory, choose_shown, find_lessons, has_failed
-from langgraph_reflexion.nodes.reflection import ReadReflection, Reflector, ask_for_reflection, is_late
+from langgraph_reflexion.nodes.reflection import Case, ReadReflection, Reflector, ask_for_reflection
 from langgraph_reflexion.nodes.remember import foreign_in
 from langgraph_reflexion.nodes.tools.loops import loop_in
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
@@ -54,7 +53,8 @@ def reflect(
     update: Update = {"trail": []}  # the loop counts start again
     if (yield from _is_known(memory, tools, budget, state, config, failure)):
         return {**update, "progress": {"node": "reflect", "known": True}}
-    read, depth, spent, tally = yield from _ask(reflector, actor, tools, budget, state, config, failure)
+    case = Case(failure, reflector, actor, tools, budget, state, config)
+    read, depth, spent, tally = yield from _ask(case)
     update |= {"tally": tally, "progress": {"node": "reflect", "depth": depth}}
     if read.reflection is None:
         _emit(config, state, None, "unreadable", read.reason, spent)
@@ -87,30 +87,21 @@ def reflect(
     return {**update, "blocked": _blocked(budget, state, failure)}
 
 
-def _ask(
-    reflector: Reflector,
-    actor: Actor,
-    tools: Toolbox,
-    budget: Budget,
-    state: State,
-    config: RunnableConfig,
-    failure: Failure,
-) -> Waits[tuple[ReadReflection, Depth, Spent, Tally]]:
+def _ask(case: Case) -> Waits[tuple[ReadReflection, Depth, Spent, Tally]]:
     """One reflection with its depth, its cost and the new tally. If it says what an earlier one said, one more.
 
     The second has the depth `meta`: it judges the strategy itself.
     """
-    depth = _depth(budget, state, failure)
-    ask = partial(ask_for_reflection, reflector, actor, tools, budget, state, config, failure)
-    read, spent = yield from ask(depth)
+    budget, state = case.budget, case.state
+    depth = _depth(budget, state, case.failure)
+    read, spent = yield from ask_for_reflection(case, depth, [0, 0, 0, 0])
     count, tally = 1, state["tally"]
-    may_ask_again = reflector.may_stop and depth != "meta" and not tally["meta"]
+    may_ask_again = case.reflector.may_stop and depth != "meta" and not tally["meta"]
     is_one_left = tally["reflections"] + 1 < budget.limits.max_reflections
-    if may_ask_again and is_one_left and _is_alike(budget, state, read) and not is_late(budget, state, spent):
-        _emit(config, state, read.reflection, "said before", DROPPED["said before"][1], spent)
+    if may_ask_again and is_one_left and _is_alike(budget, state, read) and not case.is_late(spent):
+        _emit(case.config, state, read.reflection, "said before", DROPPED["said before"][1], spent)
         count, depth = 2, "meta"
-        read, more = yield from ask(depth, spent)
-        spent = add_spent(spent, more)
+        read, spent = yield from ask_for_reflection(case, depth, spent)
     return read, depth, spent, budget.tally(state, reflecting=spent, reflections=count, meta=int(depth == "meta"))
 
 

@@ -65,6 +65,23 @@ class Reflector:
         return self.model if self.model is not None else (yield from actor.plain_model(state, config))
 
 
+@dataclass(frozen=True)
+class Case:
+    """A failure to reflect on, the run in which it happened, and the parts that a reflection uses."""
+
+    failure: Failure
+    reflector: Reflector
+    actor: Actor
+    tools: Toolbox
+    budget: Budget
+    state: State
+    config: RunnableConfig
+
+    def is_late(self, spent: Spent) -> bool:
+        """Whether time or tokens are used up, including this cost of reflections."""
+        return self.budget.overspent(self.state, self.budget.tally(self.state, reflecting=spent)) is not None
+
+
 class ReadReflection(NamedTuple):
     """A reflection, or the reason why there is none."""
 
@@ -74,33 +91,23 @@ class ReadReflection(NamedTuple):
     """Memos that are left out, each with the reason."""
 
 
-def ask_for_reflection(
-    reflector: Reflector,
-    actor: Actor,
-    tools: Toolbox,
-    budget: Budget,
-    state: State,
-    config: RunnableConfig,
-    failure: Failure,
-    depth: Depth,
-    spent_before: Spent | None = None,
-) -> Waits[tuple[ReadReflection, Spent]]:
-    """One reflection, with a retry if it cannot be parsed, or why there is none, and its cost."""
-    model = yield from reflector.model_for(actor, state, config)
-    text = yield from _question(reflector, actor, tools, state, config, failure, depth)
-    free = reflector.form == "free"
+def ask_for_reflection(case: Case, depth: Depth, spent: Spent) -> Waits[tuple[ReadReflection, Spent]]:
+    """One reflection, with a retry if it cannot be parsed, or why there is none, and the cost added to `spent`."""
+    config, prompts, form = case.config, case.actor.prompts, case.reflector.form
+    model = yield from case.reflector.model_for(case.actor, case.state, config)
+    text = yield from _question(case, depth)
+    free = form == "free"
     native = knows_schemas(model) and not free
-    schema = reply_schema(between_trials=reflector.form == "trial")
-    with_schema = text if free else with_form(text, schema, actor.prompts)
+    schema = reply_schema(between_trials=form == "trial")
+    with_schema = text if free else with_form(text, schema, prompts)
     bound = model.bind(**as_format("Reflection", schema)) if native else model
     messages: list[AnyMessage] = [HumanMessage(text if native else with_schema)]
-    spent: Spent = [0, 0, 0, 0]
     reason = ""
     for again in (False, True):
-        if again and is_late(budget, state, add_spent(spent_before or [0, 0, 0, 0], spent)):
+        if again and case.is_late(spent):
             break
         try:
-            reply = yield from ask(bound, messages, config, seconds=budget.left(state), aside="reflect")
+            reply = yield from ask(bound, messages, config, seconds=case.budget.left(case.state), aside="reflect")
         except Exception as fault:
             raise_control_flow(fault)
             spent, reason = add_spent(spent, [0, 0, 0, 1]), describe(fault)
@@ -109,42 +116,30 @@ def ask_for_reflection(
                     raise
                 bound, native, messages = model, False, [HumanMessage(with_schema)]
             continue
-        spent = add_spent(spent, budget.cost(messages, reply))
-        read = (read_freely if free else read_reflection)(reply.message.text, failure, depth)
+        spent = add_spent(spent, case.budget.cost(messages, reply))
+        read = (read_freely if free else read_reflection)(reply.message.text, case.failure, depth)
         if read.reflection is not None:
             return read, spent
         reason = read.reason
         reply_shown = [AIMessage(bounded(reply.message.text, 2_000))] if reply.message.text.strip() else []
-        messages = [messages[0], *reply_shown, HumanMessage(actor.prompts.render("repair", reason=reason))]
+        messages = [messages[0], *reply_shown, HumanMessage(prompts.render("repair", reason=reason))]
     return ReadReflection(None, reason), spent
-
-
-def is_late(budget: Budget, state: State, spent: Spent) -> bool:
-    """Whether time or tokens are used up, including the cost of this reflection."""
-    return budget.overspent(state, budget.tally(state, reflecting=spent)) is not None
 
 
 # ---------------------------------------------------------------- what it is asked
 
 
-def _question(
-    reflector: Reflector,
-    actor: Actor,
-    tools: Toolbox,
-    state: State,
-    config: RunnableConfig,
-    failure: Failure,
-    depth: Depth,
-) -> Waits[str]:
+def _question(case: Case, depth: Depth) -> Waits[str]:
     """The prompt of a reflection: what went wrong, and everything that may explain it."""
-    prompts, turns = actor.prompts, state["patch"]
+    failure, state, prompts, form = case.failure, case.state, case.actor.prompts, case.reflector.form
+    turns = state["patch"]
     hidden = turns[-1]["shown"] if turns and turns[-1]["failure"] == failure_number(state) else []
     last = hidden[0] if hidden else next((m for m in reversed(shown_in(state)) if isinstance(m, AIMessage)), None)
     earlier = "\n\n".join(shown_reflection(state, made).as_text() for made in state["reflections"]) or "none"
-    more = [_depth_text(actor, state, depth), _failed_lessons(actor, tools, state, failure)]
-    instructions = yield from _instructions(reflector, actor, tools, state, config, failure)
+    more = [_depth_text(case, depth), _failed_lessons(case)]
+    instructions = yield from _instructions(case)
     return prompts.render(
-        "reflect_free" if reflector.form == "free" else "reflect",
+        "reflect_free" if form == "free" else "reflect",
         task=fenced(bounded(task_in(state), 4_000)),
         decision=fenced(_decision_text(last)),
         evidence=fenced(failure.evidence),
@@ -154,7 +149,7 @@ def _question(
         earlier=fenced(earlier),
         depth="\n\n".join(filter(None, more)),
         signal=failure.signal,
-        more=prompts.render("reflect_trial") if reflector.form == "trial" else "",
+        more=prompts.render("reflect_trial") if form == "trial" else "",
         **instructions,
     )
 
@@ -174,21 +169,23 @@ def _messages_of_run(state: State, failure: Failure) -> Sequence[AnyMessage]:
     return messages[start_of_run(messages, state["about"]["task_id"]) :]
 
 
-def _depth_text(actor: Actor, state: State, depth: Depth) -> str:
+def _depth_text(case: Case, depth: Depth) -> str:
+    prompts = case.actor.prompts
     if depth == "meta":
-        return actor.prompts.render("depth_meta", history=fenced(_history(state)))
+        return prompts.render("depth_meta", history=fenced(_history(case.state)))
     if depth == "deep":
-        return actor.prompts.render("depth_deep", attempts=fenced(_attempts(state)) or "see the transcript")
-    return actor.prompts.render(f"depth_{depth}")
+        return prompts.render("depth_deep", attempts=fenced(_attempts(case.state)) or "see the transcript")
+    return prompts.render(f"depth_{depth}")
 
 
-def _failed_lessons(actor: Actor, tools: Toolbox, state: State, failure: Failure) -> str:
+def _failed_lessons(case: Case) -> str:
     """The lessons that were shown for exactly this failure and did not prevent it."""
-    failed = [recalled.lesson.text for recalled in state["recalled"] if has_failed(recalled, [failure])]
+    prompts = case.actor.prompts
+    failed = [recalled.lesson.text for recalled in case.state["recalled"] if has_failed(recalled, [case.failure])]
     if not failed:
         return ""
-    ask = f" {actor.prompts.render('lesson_failed_ask')}" if can_ask_user(actor.protocol, tools) else ""
-    return actor.prompts.render("lesson_failed", lessons=fenced("\n".join(f"- {text}" for text in failed)), ask=ask)
+    ask = f" {prompts.render('lesson_failed_ask')}" if can_ask_user(case.actor.protocol, case.tools) else ""
+    return prompts.render("lesson_failed", lessons=fenced("\n".join(f"- {text}" for text in failed)), ask=ask)
 
 
 def _attempts(state: State) -> str:
@@ -210,16 +207,15 @@ def _history(state: State) -> str:
     return "\n".join([*lines, _attempts(state)])
 
 
-def _instructions(
-    reflector: Reflector, actor: Actor, tools: Toolbox, state: State, config: RunnableConfig, failure: Failure
-) -> Waits[dict[str, str]]:
+def _instructions(case: Case) -> Waits[dict[str, str]]:
     """The agent's system prompt and tools, for the prompt of a reflection. Those of a trial's worker are unknown."""
-    if reflector.form != "run":
+    if case.reflector.form != "run":
         return {"instructions": "none", "tools": "none"}
-    prompt = yield from actor.instructed(state, state["messages"], config)
+    prompt = yield from case.actor.instructed(case.state, case.state["messages"], case.config)
     system = "\n\n".join(message.text for message in prompt if isinstance(message, SystemMessage))
-    specs = [tool if isinstance(tool, dict) else convert_to_openai_tool(tool)["function"] for tool in tools.offered]
-    specs.sort(key=lambda spec: spec.get("name") != failure.tool)  # the failed tool is never cut off
+    offered = case.tools.offered
+    specs = [tool if isinstance(tool, dict) else convert_to_openai_tool(tool)["function"] for tool in offered]
+    specs.sort(key=lambda spec: spec.get("name") != case.failure.tool)  # the failed tool is never cut off
     lines = "\n".join(json.dumps(spec, ensure_ascii=False, default=str) for spec in specs)
     return {
         "instructions": fenced(bounded(system, LONGEST_INSTRUCTIONS)) or "none",
