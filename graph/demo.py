@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.messages.tool import tool_call
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool, tool
 
@@ -88,23 +88,6 @@ class ScriptedPlanner(BaseChatModel):
         self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
         return ChatResult(generations=[ChatGeneration(message=_reply(messages, self.careful))])
-
-    async def _agenerate(
-        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
-    ) -> ChatResult:
-        return self._generate(messages)
-
-    def _stream(
-        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
-    ) -> Iterator[ChatGenerationChunk]:
-        message = _reply(messages, self.careful)
-        for word in re.findall(r"\S+\s*", message.text) or [""]:
-            chunk = ChatGenerationChunk(message=AIMessageChunk(content=word))
-            if run_manager is not None:
-                run_manager.on_llm_new_token(word, chunk=chunk)
-            yield chunk
-        last = AIMessageChunk(content="", tool_calls=message.tool_calls, usage_metadata=message.usage_metadata)
-        yield ChatGenerationChunk(message=last.model_copy(update={"chunk_position": "last"}))
 
 
 def _reply(messages: Sequence[BaseMessage], careful: bool) -> AIMessage:
