@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Annotated, Any, Self
@@ -112,7 +112,12 @@ class MemoryPolicy(_Settings):
         default=70, description="A lesson with lower confidence is used only in the run that wrote it."
     )
     max_kept: int = Field(default=1000, ge=1, description="Lessons kept in a namespace.")
-    expires_after: timedelta | None = Field(default=None, description="The age at which a lesson expires.")
+    expires_after: timedelta | None = Field(
+        default=None,
+        gt=timedelta(0),
+        le=timedelta(days=365_000),  # a date has four digits for the year
+        description="The age at which a lesson expires.",
+    )
     control_share: float = Field(
         default=0.2, ge=0, le=1, description="Share of runs from which a candidate is withheld."
     )
@@ -129,7 +134,7 @@ class MemoryPolicy(_Settings):
         "None, or the reason to quarantine it.",
     )
     approve: bool = Field(default=False, description="Show a lesson only after a person has approved it.")
-    trusted_tools: tuple[str, ...] = Field(
+    trusted_tools: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
         default=(),
         description="Names of tools whose output may be copied into lessons.",
     )
@@ -141,14 +146,12 @@ class MemoryPolicy(_Settings):
         "else `user_id` in the context, else `user_id` in the config's `configurable`.",
     )
 
-    @field_validator("namespace", mode="before")
+    @field_validator("namespace", "trusted_tools", mode="before")
     @classmethod
-    def _labels(cls, value: Any) -> Any:
-        if value is None or isinstance(value, tuple):
-            return value
+    def _is_no_text(cls, value: Any) -> Any:
         if isinstance(value, str):
-            raise ValueError(f"must be a tuple of labels, got the text {value!r}; write ({value!r},)")
-        return tuple(value) if isinstance(value, list) else value
+            raise ValueError(f"must be a tuple of texts, got the text {value!r}; write ({value!r},)")
+        return value
 
     @field_validator("guard")
     @classmethod
@@ -156,25 +159,6 @@ class MemoryPolicy(_Settings):
         if value is None or callable(value) or hasattr(value, "invoke") or (isinstance(value, str) and value.strip()):
             return value
         raise ValueError(f"must be a chat model, its name or a function of a text, got {value!r}")
-
-    @field_validator("trusted_tools", mode="before")
-    @classmethod
-    def _names(cls, value: Any) -> Any:
-        if isinstance(value, str) or not isinstance(value, Iterable):
-            raise ValueError(f"must be a collection of tool names, got {value!r}; write ({value!r},)")
-        names = tuple(value)
-        if not all(isinstance(name, str) and name for name in names):
-            raise ValueError(f"must contain names of tools, got {value!r}")
-        return names
-
-    @field_validator("expires_after")
-    @classmethod
-    def _later(cls, value: timedelta | None) -> timedelta | None:
-        if value is not None and value <= timedelta(0):
-            raise ValueError(f"must be more than zero, got {value}")
-        if value is not None and value.days > 365_000:  # a date has four digits for the year
-            raise ValueError(f"must be 1000 years or less, or None for lessons that never expire, got {value}")
-        return value
 
     @model_validator(mode="after")
     def _has_a_place(self) -> Self:
