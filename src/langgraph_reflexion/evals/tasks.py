@@ -39,7 +39,7 @@ class Passage(BaseModel):
 class Task(BaseModel):
     """One task, and how its answer is checked."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
 
     id: str = Field(min_length=1)
     task: str = Field(min_length=1)
@@ -47,12 +47,6 @@ class Task(BaseModel):
     context: tuple[Passage, ...] = ()
     topic: str | None = None
     check: JsonValue = Field(default=None, description="The name of a check, or {name: its argument}.")
-
-    @field_validator("id", "answer", mode="before")
-    @classmethod
-    def _number_as_text(cls, value: Any) -> Any:
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return str(value) if is_number else value
 
     @field_validator("context", mode="before")
     @classmethod
