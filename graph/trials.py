@@ -30,7 +30,7 @@ from langgraph_reflexion.nodes.attempt import Strategy, Style, Trial
 from langgraph_reflexion.nodes.attempt import attempt as attempt_node
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.decide import Actor
-from langgraph_reflexion.nodes.models.choice import Choice, Model, Only
+from langgraph_reflexion.nodes.models.choice import GivenModel
 from langgraph_reflexion.nodes.models.protocols import Native
 from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.nodes.reflection import Reflector
@@ -115,7 +115,7 @@ def create_trial_graph(
     now = aware(clock)
     parts = Parts(
         actor=Actor(
-            choice=Choice(_no_model) if model is None else Only(model),
+            choice=GivenModel(model, missing="The worker is not a chat model, and there is no `reflector=`"),
             protocol=Native(()),
             prompts=Prompts(prompts),
         ),
@@ -127,10 +127,6 @@ def create_trial_graph(
         budget=Budget(limits.model_copy(update=counted), now),
     )
     return _compile(parts, trial, context_schema, checkpointer, store, name, only_unexplained=names_mistakes)
-
-
-def _no_model(_state: Any, _runtime: Any) -> Model:
-    raise ValueError("The worker is not a chat model, and there is no `reflector=`")
 
 
 def _compile(

@@ -35,8 +35,7 @@ def begin(actor: Actor, memory: AgentMemory, budget: Budget, state: State, confi
     was_paired = is_paired(given)
     if not feedback and not (given if was_paired else paired(given)):  # answers without calls are not a conversation
         raise ValueError("There are no messages: pass {'messages': [('user', 'what to do')]}")
-    if actor.choice.example is not None:
-        actor.choice.named_in(runtime_of(config).context)  # refuse an unknown model name before any call
+    actor.choice.check(runtime_of(config).context)  # before any call
     if not given:
         raise ValueError(
             "`feedback` is about an earlier answer, but there are no messages: pass its `thread_id` or messages"

@@ -18,6 +18,7 @@ from langchain_core.tools import BaseTool
 
 from langgraph_reflexion.context import Context, field_of
 from langgraph_reflexion.driver import Waits, accepts, call_function, model_named
+from langgraph_reflexion.errors import ModelError
 from langgraph_reflexion.nodes.host import runtime_of
 
 
@@ -51,12 +52,12 @@ class Choice:
     def _offered(self, model: Model) -> Model:
         return model if self._tools is None else offering(model, self._tools, self._known, self._form)
 
-    @property
-    def example(self) -> Model | None:
-        """The first model, by which `protocol="auto"` decides. None if a function selects the model."""
-        return next(iter(self._models.values()), None)
+    def check(self, context: Any) -> None:
+        """Refuse a context that names an unknown model."""
+        if self._models:
+            self._named_in(context)
 
-    def named_in(self, context: Any) -> str:
+    def _named_in(self, context: Any) -> str:
         """The model that the context names, by default the first. An unknown name is refused.
 
         A parent's context may have a field `model` too. If the models here have no names, it means another model.
@@ -80,7 +81,7 @@ class Choice:
         """
         runtime = runtime_of(config)
         if self._function is None:
-            name = self.named_in(runtime.context)
+            name = self._named_in(runtime.context)
             if not isinstance(self._models[name], DynamicRunnable):
                 return self._ready[name]
             model = configured(self._models[name], config)
@@ -92,14 +93,24 @@ class Choice:
         return self._offered(model), plain(model)
 
 
-class Only(Choice):
-    """The only model. The context's `model` is for the worker."""
+class GivenModel(Choice):
+    """The model of a trial or of a request. The context's `model` is not about it, and nothing is bound to it."""
 
-    def __init__(self, model: Model) -> None:
-        super().__init__(model, None)
+    _form = None
 
-    def named_in(self, context: Any) -> str:
-        return ""
+    def __init__(self, model: Model | None, asked: Model | None = None, *, missing: str) -> None:
+        """`asked` makes the decisions, if that is another model. `missing` says what to do if there is no model."""
+        self._model, self._asked, self._missing = model, asked, missing
+
+    def check(self, context: Any) -> None:
+        """Every context fits."""
+
+    def chosen(self, view: Callable[[], Any], config: RunnableConfig) -> Waits[tuple[Model, Model]]:
+        if self._model is None:
+            raise ModelError(self._missing)
+        model = configured(self._model, config)
+        return self._asked or model, plain(model)
+        yield
 
 
 def _made(model: Any) -> Model:

@@ -12,30 +12,14 @@ from langchain_core.messages import AIMessage, AnyMessage, InvalidToolCall, Syst
 from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic_core import to_json
 
-from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.errors import ModelError
 from langgraph_reflexion.nodes.finish import end_message
-from langgraph_reflexion.nodes.models.choice import Choice, Model, plain
 from langgraph_reflexion.nodes.models.prompt import under_system
 from langgraph_reflexion.state import State
 
-
-class RequestedModel(Choice):
-    """The model of the current request: LangChain's handler for a decision, the plain model for anything else."""
-
-    example = None
-
-    def __init__(self, asked: Model | None = None, model: Model | None = None) -> None:
-        self._asked, self._model = asked, model
-
-    def chosen(self, state: Any, config: RunnableConfig) -> Waits[tuple[Model, Model]]:
-        if self._model is None:
-            raise ModelError(
-                "A check needs the agent's model, which is not available here: pass a model to the check, "
-                "or a `reflector` to `ReflexionMiddleware`"
-            )
-        return self._asked or self._model, plain(self._model)
-        yield
+NO_MODEL = (
+    "A check needs the agent's model, which is not available here: pass a model to the check, or a `reflector` to "
+    "`ReflexionMiddleware`"
+)
 
 
 @dataclass(init=False)
