@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,7 +69,7 @@ def matches(form: Any) -> Check:
         faults += [wanted.read(text)[1] for text in _texts_of(answer)]  # also typed data, for a JSON schema
         return Verdict(passed="" in faults, feedback="" if "" in faults else faults[-1])
 
-    return sync_check("matches", judge)
+    return Check("matches", judge)
 
 
 def _matches_pattern(form: str | re.Pattern[str]) -> Check:
@@ -85,7 +85,7 @@ def _matches_pattern(form: str | re.Pattern[str]) -> Check:
             return Verdict(passed=True)
         return Verdict(passed=False, feedback=f"nothing in the answer matches `{pattern.pattern}`")
 
-    return sync_check("matches", judge)
+    return Check("matches", judge)
 
 
 def exact(expected: Any) -> Check:
@@ -102,7 +102,7 @@ def exact(expected: Any) -> Check:
             return Verdict(passed=True)
         return Verdict(passed=False, feedback="this is not the expected answer")
 
-    return sync_check("exact", judge)
+    return Check("exact", judge)
 
 
 def contains_all(words: Iterable[str]) -> Check:
@@ -118,7 +118,7 @@ def contains_all(words: Iterable[str]) -> Check:
         missing = [f"{word!r} is missing" for word, pattern in wanted if not pattern.search(text)]
         return Verdict(passed=not missing, issues=missing)
 
-    return sync_check("contains_all", judge)
+    return Check("contains_all", judge)
 
 
 def _as_pattern(text: str) -> str:
@@ -163,8 +163,8 @@ def _has_meaning(text: str, at: int) -> bool:
 
 # ---------------------------------------------------------------- the base of every check in this package
 
-Judge = Callable[[Any, Run], Waits[Any]]
-"""A generator of (answer, run) that yields what it waits for and returns a check's result."""
+Judge = Callable[[Any, Run], Any]
+"""A function of (answer, run) that returns a check's result. If it waits for something, it is a generator."""
 
 
 @dataclass(frozen=True)
@@ -181,24 +181,16 @@ class Check:
 
     def __call__(self, answer: Any, run: Run | None = None) -> Verdict:
         """Judge the answer."""
-        return self._verdict(run_sync(self.judge(answer, run or Run(task=""))))
+        result = self.judge(answer, run or Run(task=""))
+        return self._verdict(run_sync(result) if isinstance(result, Generator) else result)
 
     async def acall(self, answer: Any, run: Run | None = None) -> Verdict:
         """Judge the answer without blocking the event loop."""
-        return self._verdict(await run_async(self.judge(answer, run or Run(task=""))))
+        result = self.judge(answer, run or Run(task=""))
+        return self._verdict(await run_async(result) if isinstance(result, Generator) else result)
 
     def _verdict(self, result: Any) -> Verdict:
         return NamedCheck(self.name, self).read(result)
-
-
-def sync_check(name: str, judge: Callable[[Any, Run], Any], *, asks_person: bool = False) -> Check:
-    """A check that never waits."""
-
-    def judging(answer: Any, run: Run) -> Waits[Any]:
-        return judge(answer, run)
-        yield  # makes it a generator, like a check that waits
-
-    return Check(name, judging, asks_person=asks_person)
 
 
 def members_of(name: str, checks: Sequence[Any], *, as_given: bool = False) -> tuple[NamedCheck, ...]:

@@ -20,7 +20,7 @@ from langgraph.pregel.protocol import PregelProtocol
 from langgraph.types import interrupt
 from pydantic_core import to_json
 
-from langgraph_reflexion.checks.check import Check, normalize_answer, sync_check, text_of
+from langgraph_reflexion.checks.check import Check, normalize_answer, text_of
 from langgraph_reflexion.context import field_of
 from langgraph_reflexion.driver import Waits, model_named
 from langgraph_reflexion.nodes.exceptions import describe
@@ -412,7 +412,7 @@ def human_review(share: float = 1.0) -> Check:
             reply = interrupt({**question, "error": f"The reply is {REVIEW_REPLY}, got {reply!r}"})
         return verdict
 
-    return sync_check("human_review", judge, asks_person=True)
+    return Check("human_review", judge, asks_person=True)
 
 
 def _review(reply: Any) -> Verdict | None:

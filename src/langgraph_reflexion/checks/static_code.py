@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from langgraph_reflexion.checks.check import Check, sync_check, text_of
+from langgraph_reflexion.checks.check import Check, text_of
 from langgraph_reflexion.checks.coding import code_in
 from langgraph_reflexion.schemas import Run, Verdict
 from langgraph_reflexion.text.tokens import word_set
@@ -57,7 +57,7 @@ def static_code(forbid: Iterable[str] = DANGEROUS) -> Check:
         issues = _issues(code_in(text_of(answer)), forbidden)
         return Verdict(passed=not issues, issues=issues)
 
-    return sync_check("static_code", judge)
+    return Check("static_code", judge)
 
 
 def _issues(code: str, forbidden: Collection[str]) -> list[str]:
