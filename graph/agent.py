@@ -30,7 +30,6 @@ from langgraph_reflexion.graph.parts import (
     check_settings,
     controls_of,
     is_unbound,
-    model_for,
     must_be,
     must_be_one_of,
     nodes_of,
@@ -42,7 +41,7 @@ from langgraph_reflexion.nodes.ask import can_ask_user
 from langgraph_reflexion.nodes.auditing.self_check import observe_and_self_check
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.decide import Actor
-from langgraph_reflexion.nodes.models.choice import Choice, plain
+from langgraph_reflexion.nodes.models.choice import Choice, model_for, plain
 from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import Json, Native, Parser
 from langgraph_reflexion.nodes.models.response_format import ResponseForm

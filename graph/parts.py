@@ -14,7 +14,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
-from langgraph_reflexion.driver import accepts, is_async, model_named
+from langgraph_reflexion.driver import accepts, is_async
 from langgraph_reflexion.memory import store_hint
 from langgraph_reflexion.nodes.ask import ask
 from langgraph_reflexion.nodes.begin import begin
@@ -119,15 +119,6 @@ def must_be_one_of(value: Any, words: Sequence[str], setting: str) -> None:
     """Refuse a value that is not one of these words."""
     if value not in words:
         raise ValueError(f"`{setting}` must be one of {', '.join(map(repr, words))}, got {value!r}")
-
-
-def model_for(model: Any, role: str) -> Model | None:
-    """The model for a role, given as an object or by name."""
-    if model is None or isinstance(model, Runnable):
-        return model
-    if isinstance(model, str):
-        return model_named(model)
-    raise ValueError(f"`{role}` must be a chat model or its name, got {model!r}")
 
 
 def warn_of_unused_score(limits: Limits, checks: Sequence[Any]) -> None:

@@ -20,7 +20,6 @@ from langgraph_reflexion.graph.layout import Branch, compile_graph
 from langgraph_reflexion.graph.parts import (
     Parts,
     check_settings,
-    model_for,
     must_be_one_of,
     nodes_of,
     warn_of_unused_score,
@@ -30,7 +29,7 @@ from langgraph_reflexion.nodes.attempt import Strategy, Style, Trial
 from langgraph_reflexion.nodes.attempt import attempt as attempt_node
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.decide import Actor
-from langgraph_reflexion.nodes.models.choice import GivenModel
+from langgraph_reflexion.nodes.models.choice import GivenModel, model_for
 from langgraph_reflexion.nodes.models.protocols import Native
 from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.nodes.reflection import Reflector

@@ -113,12 +113,19 @@ class GivenModel(Choice):
         yield
 
 
-def _made(model: Any) -> Model:
+def model_for(model: Any, setting: str) -> Model | None:
+    """The model of a setting, given as an object or by name."""
     if isinstance(model, str):
         return model_named(model)
-    if not isinstance(model, Runnable):
+    if model is None or isinstance(model, Runnable):
+        return model
+    raise ValueError(f"`{setting}` must be a chat model or its name, got {model!r}")
+
+
+def _made(model: Any) -> Model:
+    if (made := model_for(model, "model")) is None:
         raise ValueError(f"`model` must contain chat models or their names, got {model!r}")
-    return model
+    return made
 
 
 # ---------------------------------------------------------------- the chat models inside the caller's value

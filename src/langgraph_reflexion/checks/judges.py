@@ -22,11 +22,11 @@ from pydantic_core import to_json
 
 from langgraph_reflexion.checks.check import Check, normalize_answer, text_of
 from langgraph_reflexion.context import field_of
-from langgraph_reflexion.driver import Waits, model_named
+from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.host import checkpoints, emit_step
 from langgraph_reflexion.nodes.models.asking import Meter, ask, call_silently, metered, raise_control_flow
-from langgraph_reflexion.nodes.models.choice import knows_schemas
+from langgraph_reflexion.nodes.models.choice import knows_schemas, model_for
 from langgraph_reflexion.nodes.models.response_format import as_format
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
 from langgraph_reflexion.prompts import Prompts
@@ -86,7 +86,7 @@ def llm_judge(
     rejection counts even with a high score. An acceptance with a score also needs a passing score. A reply that cannot
     be parsed gives no verdict.
     """
-    judge = _runnable(model, "llm_judge")
+    judge = model_for(model, "model")
     prompt_name, meanings = _dimensions(dimensions)
     listed = "\n".join(f"- {name}: {meaning}" if meaning else f"- {name}" for name, meaning in meanings.items())
     wanted = f"{_criteria(criteria)}\n\nConsider these dimensions:\n{listed}"
@@ -159,14 +159,6 @@ def _schema(keys: tuple[str, str, str], dimensions: Iterable[str]) -> dict[str, 
 
 
 # ---------------------------------------------------------------- asking
-
-
-def _runnable(model: Any, check: str) -> Runnable[Any, Any] | None:
-    if isinstance(model, str):
-        return model_named(model)
-    if model is not None and not isinstance(model, Runnable):
-        raise ValueError(f"`model` of `{check}` must be a chat model, its name or a compiled graph, got {model!r}")
-    return model
 
 
 def _own_or_agents(model: Runnable[Any, Any] | None, run: Run, check: str) -> Runnable[Any, Any]:
@@ -353,7 +345,7 @@ def consistent(k: int = 3, agree: float = 0.6, model: Any = None) -> Check:
         raise ValueError(f"`k` must be a whole number from 1 to 100, got {k!r}")
     if isinstance(agree, bool) or not isinstance(agree, (int, float)) or not 0 < agree <= 1:
         raise ValueError(f"`agree` must be a share above 0 and at most 1, got {agree!r}")
-    other = _runnable(model, "consistent")
+    other = model_for(model, "model")
 
     def judging(answer: Any, run: Run) -> Waits[Verdict]:
         chosen = _own_or_agents(other, run, "consistent")

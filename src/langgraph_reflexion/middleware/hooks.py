@@ -38,7 +38,7 @@ from langgraph.types import Command
 from langgraph_reflexion.context import Limits, MemoryPolicy, aware
 from langgraph_reflexion.driver import Waits, run_async, run_sync, within
 from langgraph_reflexion.graph.agent import AGENT
-from langgraph_reflexion.graph.parts import Parts, check_settings, model_for, nodes_of, warn_of_unused_score
+from langgraph_reflexion.graph.parts import Parts, check_settings, nodes_of, warn_of_unused_score
 from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.middleware.requests import NO_MODEL, Handler, text_of
 from langgraph_reflexion.middleware.state import (
@@ -61,7 +61,7 @@ from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.finish import end_message
 from langgraph_reflexion.nodes.host import was_resumed
-from langgraph_reflexion.nodes.models.choice import GivenModel, tool_name
+from langgraph_reflexion.nodes.models.choice import GivenModel, model_for, tool_name
 from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import Native
 from langgraph_reflexion.nodes.recall import AgentMemory
