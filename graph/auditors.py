@@ -23,7 +23,7 @@ from langgraph_reflexion.graph.background import Background, run_audit
 from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.nodes.auditing.auditors import Auditor, Books, audit_errors, audit_memories, conclude
-from langgraph_reflexion.nodes.auditing.evidence import as_messages, failures_of, fault_in
+from langgraph_reflexion.nodes.auditing.evidence import failures_of, fault_in, transcript_in
 from langgraph_reflexion.nodes.auditing.reading_tools import ReadingTools
 from langgraph_reflexion.nodes.host import Step, emit, run_id, runtime_of, saver_of, thread_of
 from langgraph_reflexion.nodes.recall import AgentMemory
@@ -178,7 +178,7 @@ class AfterRun(Runnable[Any, Any]):
         outcome, about, memory = values.get("outcome"), values.get("about"), self.settings.memory
         if getattr(outcome, "status", None) == "needs_input":
             return None
-        messages = as_messages(values.get("messages"))
+        messages = transcript_in(values.get("messages"))
         if about is not None and self.settings.in_agent:
             namespace = about["namespace"]
         else:
@@ -195,7 +195,7 @@ class AfterRun(Runnable[Any, Any]):
         """A transcript without a graph: all of it is the run."""
         memory = self.settings.memory
         namespace = memory.namespace_for({}) if memory is not None else None
-        return AuditedRun(messages=as_messages(messages), start=0, session=session, failures=[], namespace=namespace)
+        return AuditedRun(messages=transcript_in(messages), start=0, session=session, failures=[], namespace=namespace)
 
     def _begin(self, given: AuditedRun, config: RunnableConfig) -> Wait:
         """Start in the background. If the process dies, the next run of the thread finishes the audit."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, cast, get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, get_args
 
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMessage, convert_to_messages
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from langgraph_reflexion.memory import finding_of
-from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
+from langgraph_reflexion.nodes.models.transcript import as_messages, bounded, fenced, transcript
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category, Lesson, Severity
 from langgraph_reflexion.state import is_from_user
@@ -51,17 +51,11 @@ class Memories(NamedTuple):
     left_out: list[str]
 
 
-def as_messages(given: Any) -> list[AnyMessage]:
-    """A transcript in any format that LangChain accepts, or a state with messages. An empty one is an error."""
-    if isinstance(given, Mapping):
-        given = given.get("messages")
-    if isinstance(given, BaseMessage):
-        given = [given]
-    if given and not isinstance(given, (str, Iterable)):
-        raise ValueError(f"A transcript must be the messages of a run, got {given!r}")
-    messages = cast("list[AnyMessage]", list(convert_to_messages(given)) if given else [])
-    if not messages:
-        raise ValueError("There is no transcript: pass the messages of a run")
+def transcript_in(given: Any) -> list[AnyMessage]:
+    """The messages of a transcript or of a state. An empty one is an error."""
+    found = given.get("messages") if isinstance(given, Mapping) else given
+    if not found or not (messages := as_messages(found)):
+        raise ValueError(f"There is no transcript: pass the messages of a run, got {given!r:.200}")
     return messages
 
 

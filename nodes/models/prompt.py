@@ -7,25 +7,16 @@ at its end, and the model's next steps come after it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from langchain_core.messages import (
-    AIMessage,
-    AnyMessage,
-    BaseMessage,
-    HumanMessage,
-    SystemMessage,
-    ToolMessage,
-    convert_to_messages,
-)
-from langchain_core.prompt_values import PromptValue
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
 
 from langgraph_reflexion.driver import INJECTED, Wait, Waits, accepts, in_thread, is_async
 from langgraph_reflexion.memory import record_text, suspicion
-from langgraph_reflexion.nodes.models.transcript import bounded, fenced
+from langgraph_reflexion.nodes.models.transcript import as_messages, bounded, fenced
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Failure, Lesson, Reflection
 from langgraph_reflexion.state import FailureTurn, Recalled, State, last_id
@@ -69,20 +60,9 @@ class Instructions:
             given = yield Wait(lambda: runnable.invoke(state, config), lambda: runnable.ainvoke(state, config))
         else:
             given = yield in_thread(lambda: runnable.invoke(state, config))
-        return as_messages(given)
-
-
-def as_messages(given: Any) -> list[AnyMessage]:
-    """The result of a prompt function as messages."""
-    if isinstance(given, PromptValue):
-        return cast("list[AnyMessage]", given.to_messages())
-    if isinstance(given, str):
-        return [HumanMessage(given)]
-    if isinstance(given, BaseMessage):
-        return [cast("AnyMessage", given)]
-    if isinstance(given, Mapping) or not isinstance(given, Iterable) or not (some := list(given)):
-        raise ValueError(f"`prompt` must return messages or text, got {given!r}")
-    return cast("list[AnyMessage]", convert_to_messages(some))
+        if not (messages := as_messages(given)):
+            raise ValueError(f"`prompt` must return messages or text, got {given!r}")
+        return messages
 
 
 def under_system(messages: Sequence[AnyMessage], *sections: str) -> list[AnyMessage]:

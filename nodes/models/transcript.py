@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 from uuid import uuid4
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMessage, convert_to_messages
 
 from langgraph_reflexion.text.json_text import valid_text
 from langgraph_reflexion.text.tokens import count_tokens
@@ -24,6 +24,14 @@ _TAG = re.compile(
     r"(?:task|decision|failure|transcript|earlier|attempts|lessons|patch|hint|answer|feedback|tools|instructions)\b)",
     re.IGNORECASE,
 )
+
+
+def as_messages(given: Any) -> list[AnyMessage]:
+    """Messages in any form that LangChain takes: a text, a message, several, a prompt. Empty for anything else."""
+    if isinstance(given, (str, BaseMessage)):
+        given = [given]
+    is_several = isinstance(given, Iterable) and not isinstance(given, Mapping)
+    return cast("list[AnyMessage]", convert_to_messages(given)) if is_several else []
 
 
 def call_ids(turn: AIMessage) -> list[str | None]:

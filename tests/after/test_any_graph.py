@@ -166,7 +166,7 @@ def test_a_transcript_may_be_given_as_a_runs_result_or_one_message(on):
     assert node.audit(messages[0])["score"] is not None
     with pytest.raises(ValueError, match="no transcript"):
         node.audit({"messages": []})
-    with pytest.raises(ValueError, match="A transcript must be the messages of a run, got 7"):
+    with pytest.raises(ValueError, match="pass the messages of a run, got 7"):
         node.audit(7)
 
 
