@@ -101,7 +101,7 @@ def _approved(
             for call in calls
         ],
         "review_configs": [
-            {"action_name": call["name"], "allowed_decisions": list(tools.approve[call["name"]].decisions)}
+            {"action_name": call["name"], "allowed_decisions": list(tools.approve[call["name"]].allowed_decisions)}
             for call in calls
         ],
     }
@@ -132,7 +132,7 @@ def _problem_with(tools: Toolbox, calls: Sequence[ToolCall], given: Any) -> str 
         return f"Resume with {{'decisions': [...]}}, one for each of the {len(calls)} calls, got {given!r:.200}"
     for call, decision in zip(calls, decisions, strict=True):
         kind = decision.get("type") if isinstance(decision, dict) else None
-        allowed = tools.approve[call["name"]].decisions
+        allowed = tools.approve[call["name"]].allowed_decisions
         if kind not in allowed:
             return f"The `type` of a decision on {call['name']} is one of {', '.join(allowed)}, got {decision!r:.200}"
         if kind == "respond" and not isinstance(decision.get("message"), str):

@@ -114,7 +114,8 @@ def as_sentence(error: BaseException) -> str:
 
 def misfits(error: ValidationError) -> str:
     """A validator's errors, each with its field."""
-    return "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()[:MOST_MISFITS])
+    faults = error.errors()[:MOST_MISFITS]
+    return "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}".lstrip(": ") for fault in faults)
 
 
 def tool_error_class(error: BaseException) -> ErrorClass:

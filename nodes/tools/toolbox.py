@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType
-from typing import Any, cast
+from typing import Any, Literal, cast, get_args
 
 from langchain_core.messages import ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig, ensure_config
@@ -14,24 +14,29 @@ from langchain_core.tools import tool as tool_from_function
 from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolCallRequest, ToolRuntime
 from langgraph.types import Command
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from langgraph_reflexion.driver import Wait, within
+from langgraph_reflexion.nodes.exceptions import misfits
 from langgraph_reflexion.nodes.host import runtime_of
 from langgraph_reflexion.nodes.models.choice import tool_name
 from langgraph_reflexion.nodes.tools.arguments import Arguments
 
 Result = ToolMessage | Command[Any]
-DECISIONS = ("approve", "edit", "reject", "respond")
-"""A person's possible decisions about a call, as in LangChain's `HumanInTheLoopMiddleware`."""
+PersonsDecision = Literal["approve", "edit", "reject", "respond"]
+"""What a person may decide about a call, as in LangChain's `HumanInTheLoopMiddleware`."""
 
 
-@dataclass(frozen=True)
-class Approval:
+class Approval(BaseModel):
     """The approval settings of a tool, as in LangChain's `InterruptOnConfig`."""
 
-    decisions: tuple[str, ...] = DECISIONS
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    allowed_decisions: tuple[PersonsDecision, ...] = Field(default=get_args(PersonsDecision), min_length=1)
     description: str | Callable[..., str] | None = None
     when: Callable[[ToolCallRequest], bool] | None = None
+    args_schema: Any = None
+    """Not used: an edited call fits the tool's own schema."""
 
     def applies_to(self, call: ToolCall, state: Any) -> bool:
         """Whether this call needs approval. `when` sees the call and the messages, like the routes."""
@@ -214,19 +219,13 @@ def _approvals(approve: Any, known: Sequence[str]) -> dict[str, Approval]:
 
 
 def _approval(name: str, settings: Any) -> Approval:
-    if settings is True:
-        return Approval()
-    if not isinstance(settings, Mapping):
-        raise ValueError(f"`approve[{name!r}]` must be True, False or a dict of settings, got {settings!r}")
-    if unknown := set(settings) - {"allowed_decisions", "description", "when", "args_schema"}:
+    given = {} if settings is True else dict(settings) if isinstance(settings, Mapping) else settings
+    try:
+        return Approval.model_validate(given)
+    except ValidationError as fault:
         raise ValueError(
-            f"`approve[{name!r}]` has no setting {', '.join(map(repr, sorted(map(str, unknown))))}; "
-            "the settings are: allowed_decisions, description, when"
-        )
-    allowed = settings.get("allowed_decisions", DECISIONS)
-    if isinstance(allowed, str) or not isinstance(allowed, Sequence) or not allowed or set(allowed) - set(DECISIONS):
-        raise ValueError(f"`allowed_decisions` of {name!r} may contain only {', '.join(DECISIONS)}, got {allowed!r}")
-    return Approval(tuple(allowed), settings.get("description"), settings.get("when"))
+            f"`approve[{name!r}]` must be True, False or a dict of settings, got {settings!r}: {misfits(fault)}"
+        ) from None
 
 
 def _filled_in(node: ToolNode) -> dict[str, frozenset[str]]:
