@@ -166,15 +166,14 @@ def _shapes_of(state_schema: type | None, form: ResponseForm | None) -> Shapes:
     """Our schemas with the caller's fields. Input and output have `messages` and the caller's fields, nothing
     private."""
     theirs = _fields_of(state_schema)
-    given = {name: hint for name, hint in theirs.items() if not _is_managed(hint) and not _is_omitted(hint, "input")}
-    given_back = {
-        name: hint for name, hint in theirs.items() if not _is_managed(hint) and not _is_omitted(hint, "output")
-    }
-    answer = (
-        {"structured_response": form.type | None if isinstance(form.type, type) else Any} if form is not None else {}
-    )
     if form is None and not theirs:
         return Shapes(Channels, Input, Output, RouteChannels)
+    given, given_back = (
+        {name: hint for name, hint in theirs.items() if not _is_hidden(hint, where)} for where in ("input", "output")
+    )
+    answer: dict[str, Any] = {}
+    if form is not None:
+        answer["structured_response"] = form.type | None if isinstance(form.type, type) else Any
     messages = {"messages": theirs["messages"]} if "messages" in theirs else {}
     return Shapes(
         _typed("State", {**get_type_hints(Channels, include_extras=True), **theirs, **answer}),
@@ -234,14 +233,12 @@ def _bare(hint: Any) -> Any:
     return _bare(get_args(hint)[0]) if get_origin(hint) in (Required, NotRequired) else hint
 
 
-def _is_managed(hint: Any) -> bool:
-    return get_origin(hint) is Annotated and any(is_managed_value(extra) for extra in hint.__metadata__)
-
-
-def _is_omitted(hint: Any, where: str) -> bool:
-    """Whether LangChain's annotation on a field keeps it out of the input or the output."""
+def _is_hidden(hint: Any, where: str) -> bool:
+    """Whether LangGraph fills the field, or LangChain's annotation keeps it out of the input or the output."""
     marks = hint.__metadata__ if get_origin(hint) is Annotated else ()
-    return any(type(mark).__name__ == "OmitFromSchema" and getattr(mark, where) for mark in marks)
+    return any(
+        is_managed_value(mark) or (type(mark).__name__ == "OmitFromSchema" and getattr(mark, where)) for mark in marks
+    )
 
 
 def _typed(name: str, fields: dict[str, Any]) -> type:
