@@ -41,7 +41,7 @@ from langgraph_reflexion.nodes.ask import can_ask_user
 from langgraph_reflexion.nodes.auditing.self_check import observe_and_self_check
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.decide import Actor
-from langgraph_reflexion.nodes.models.choice import Choice, model_for, plain
+from langgraph_reflexion.nodes.models.choice import Choice, Offer, model_for, plain
 from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import Json, Native, Parser
 from langgraph_reflexion.nodes.models.response_format import ResponseForm
@@ -153,8 +153,9 @@ def create_reflexion_agent(
     if isinstance(chosen, Native) and form is not None and form.is_tool and form.is_object and is_unbound(model):
         toolbox.check_names([form.name])
         chosen = Native(chosen.controls, {**form.json_schema, "title": form.name})
-    # With the caller's own parser nothing is bound to the model.
-    offer = None if isinstance(chosen, Parser) else (*toolbox.offered, *chosen.offered()) if chosen.binds else ()
+    offer: Offer | None = (*toolbox.offered, *chosen.offered()) if isinstance(chosen, Native) else ()
+    if isinstance(chosen, Parser):  # the caller's own, with which the model stays as it is
+        offer = None
     known = toolbox.node.tools_by_name
     parts = Parts(
         actor=Actor(

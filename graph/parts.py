@@ -185,8 +185,8 @@ def bound_format(
     protocol: ModelProtocol, form: ResponseForm | None, beside_tools: bool, model: Model
 ) -> dict[str, Any]:
     """Bind the response format to a request, as a tool that must be called or as a schema the provider enforces."""
-    if isinstance(protocol, Native) and protocol.form is not None:
-        return {"tool_choice": "any"}
-    if form is None or not protocol.binds or not form.is_bound_to(model, beside_tools=beside_tools):
+    if not isinstance(protocol, Native):
         return {}
-    return form.bound()
+    if protocol.form is not None:
+        return {"tool_choice": "any"}
+    return form.bound() if form is not None and form.is_bound_to(model, beside_tools=beside_tools) else {}

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, get_args
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
+from langgraph_reflexion.context import field_of
 from langgraph_reflexion.memory import finding_of
 from langgraph_reflexion.nodes.models.transcript import as_messages, bounded, fenced, transcript
 from langgraph_reflexion.prompts import Prompts
@@ -61,7 +62,7 @@ def transcript_in(given: Any) -> list[AnyMessage]:
 
 def failures_of(outcome: Any) -> list[str]:
     """The failures in our outcome, as text. Empty for any other value."""
-    given = outcome.get("failures") if isinstance(outcome, Mapping) else getattr(outcome, "failures", None)
+    given = field_of(outcome, "failures")
     failures = given if isinstance(given, list) else []
     fields = [failure if isinstance(failure, Mapping) else vars(failure) for failure in failures]
     return [f"{failure.get('signal')}: {failure.get('evidence')}" for failure in fields]

@@ -36,7 +36,6 @@ CONTROLS = {
 class Native:
     """Native tool calling, with several calls in one turn. Text with calls is a thought, text alone is the answer."""
 
-    binds = True
     rules = ""
     """The part of the system message about the format of a reply."""
 
@@ -170,11 +169,7 @@ def _short(args: dict[str, Any]) -> dict[str, Any]:
 class InText:
     """A protocol with requests and replies as text, with nothing bound to the model."""
 
-    binds = False
     rules = ""
-
-    def offered(self) -> list[BaseTool]:
-        return []
 
     def invalid_turn(self, reply: AIMessage, reason: str) -> list[AnyMessage]:
         text = bounded(reply.text, QUOTED)
