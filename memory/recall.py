@@ -57,9 +57,10 @@ holds some of any lesson's words by chance. Set on the same halves."""
 OCCASION = 0.5
 """How much it adds to the score that the task meets the whole of a lesson's `when`. Set on the same halves."""
 
-MISSING = 6
-"""Words of a `when` that a task may lack. If it lacks twice as many, the score is half, and so on: a `when` that holds
-a whole exercise does not fit every other one. Set on the statements of HumanEval; the other sets stay as they are."""
+APART = 4.5
+"""Words that a task and a `when` may each hold beyond the other. If both hold twice as many, the score is half, and so
+on: a `when` that holds a whole exercise does not fit every other one, but it fits a short question about its own. Set
+on the statements of HumanEval and recorded exercises: with 6, twice as many do; with 4, right lessons are lost."""
 
 USUAL_LESSON = 20
 """Words of a usual lesson in those halves. A longer one holds more of a task's words by chance and scores lower for
@@ -262,7 +263,8 @@ def _score(index: Index, weights: Mapping[str, float], entry: Entry, shared: flo
     length = 0.5 + 0.5 * sum(map(_weight, entry.words)) / USUAL_LESSON
     share = met(index, entry.when, weights)
     missing = (1 - share) * sum(map(_weight, entry.when))
-    return shared * (1 + OCCASION * share) * 2.2 / (1 + 1.2 * length) / max(missing / MISSING, 1.0)
+    beyond = sum(map(_weight, weights.keys() - entry.when))
+    return shared * (1 + OCCASION * share) * 2.2 / (1 + 1.2 * length) / max(min(missing, beyond) / APART, 1.0)
 
 
 def met(index: Index, when: Iterable[str], words: Collection[str], *, asked: bool = False) -> float:
