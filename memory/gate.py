@@ -12,7 +12,7 @@ from typing import Any
 from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.literals import gives_away, mask_secrets, retold_detail
-from langgraph_reflexion.text.tokens import LETTER, PARTICLES, STOP_BIGRAMS, UNSPACED, tokens
+from langgraph_reflexion.text.tokens import PARTICLES, STOP_BIGRAMS, UNSPACED, tokens
 
 MAX_LENGTH = 300
 """Characters of a lesson's text. Its other texts are truncated to the same length."""
@@ -27,8 +27,9 @@ LENGTHS = {"text": MAX_READ, "topic": 64, "tags": 64}
 """Characters to which a field is truncated. Other fields: `MAX_LENGTH`. A longer text is refused, not truncated."""
 
 _EMOTION = lazy_pattern(
-    r"!{2,}|\b(?:sorry|apologi[sz]e|asham|awful|damn|disappoint|dumb|embarrass|frustrat|horribl|idiot|oops|stupid"
-    r"|terribl|ugh\b)|抱歉|对不起|遗憾|愚蠢|后悔|难过|失望|糟糕",
+    r"!{2,}|\b(?:sorry|apologi|asham|awful|disappoint|dumb|embarrass|frustrat|horribl|idiot|oops|regret|stupid|terribl"
+    r"|unfortunate)|\b(?:argh|damn|(?-i:[Ss]ad)(?![ -]path)|ugh|what a shame)\b"
+    r"|抱歉|对不起|遗憾|愚蠢|后悔|难过|失望|糟糕",
     re.IGNORECASE,
 )
 _CHARACTER = lazy_pattern(
@@ -36,23 +37,27 @@ _CHARACTER = lazy_pattern(
     r"|(?:you|the (?:agent|assistant|ai|model)) (?:is|are|was|were|seems?|tends?)) "
     r"(?:(?:too|so|very|not|being|to be|a) )*"
     r"(?:bad|poor|weak|careless|lazy|sloppy|hasty|stupid|quick|smart|clever|helpful|diligent|attentive|(?:over)?confident)\b"
-    r"|\bmy (?:mistake|fault)\b|我(?:太|很|不够|是一个)",
+    r"|\bmy (?:mistake|fault)\b|我(?:太|很|真(?!的?[应该要需得])|不够|总是|是一个)",
     re.IGNORECASE,
 )
+_FAULTY = r"(?:rejected|refused|wrong|incorrect|incomplete|empty|missing|too \w+|not \w+)\b"
 _STORY = lazy_pattern(
     r"\bin this (?:task|run|case|conversation|attempt|problem)\b|\bthis time\b"
     r"|\b(?:the|this) (?:task|question|problem) (?:was|asked|is about|asks)\b"
     r"|\bthe user (?:asked|wanted|said|requested)\b"
     r"|\b(?:the|my|our) (?:previous|first|last|earlier) (?:attempt|answer|run|try) (?:was|failed|did)\b"
-    r"|\bthe (?:answer|solution) was\b|这次(?:任务|尝试|运行)|本次任务|用户(?:要求|问了|说了)",
+    rf"|\bthe (?:answer|solution) was {_FAULTY}|这次(?:任务|尝试|运行)|本次任务|用户(?:要求|问了|说了)",
     re.IGNORECASE,
 )
 _ANSWER = lazy_pattern(
-    r"(?<!when )(?<!if )(?<!where )\bthe (?:\w+ )?(?:answer|solution)(?: (?:to|for|of) [^.]{1,60})? (?:is|equals)\b"
-    r"|\bthe (?:\w+ )?result (?:is|equals) [-+$€£]?\d|(?:答案|结果)(?:是|为|应为|等于)(?!空)",
+    r"(?<!when )(?<!if )(?<!where )\bthe (?:final |correct |right |expected )*(?:answer|solution)"
+    rf"(?: (?:to|for|of) [^.]{{1,60}})? (?:is|was|equals)\b(?! {_FAULTY})"
+    r"|\bthe (?:final |correct |right |expected )*result (?:is|was|equals) [-+$€£]?\d"
+    r"|(?:答案|结果)(?:是|为|应为|等于)(?!空|零|否|错|null|None)",
     re.IGNORECASE,
 )
 _SENTENCE = lazy_pattern(r"(?<=[.;:!?。；！？])\s*")
+_FIRST_PERSON = lazy_pattern(r"\b(?:I|[Mm]y|[Ww]e)\b|我")
 _OWN_DEEDS = lazy_pattern(r"(?:^|[.,;:!?]\s+)(?:(?:and|but|so) )?(?:I|[Mm]y|[Ww]e)\b|我(?:应该|没有|忘|犯)")
 """A clause whose subject is the writer."""
 
@@ -62,6 +67,11 @@ _INTENTION = lazy_pattern(
     re.IGNORECASE,
 )
 """An intention in the first person."""
+
+_PAST = lazy_pattern(
+    r"^\W*(?:it|this|that|they|there|(?:the|a) [\w-]+(?: [\w-]+)?) (?:was|were|had|did|gave|came|\w{2,}ed)\b", re.I
+)
+"""A sentence about something in the past."""
 
 _ADVERB = lazy_pattern(r"e?(?:li|er|ness)$")
 """What `carefully`, `closer` and `completeness` have after the stem of `careful`, `close` and `complete`."""
@@ -82,12 +92,20 @@ CARE = frozenset(
 )
 """Words in which a reminder to take care is written: a text that holds no other says nothing that can be done."""
 
+_NOT_TO_BE = lazy_pattern(r"\b(?:stop (?:being|making|rushing)|be less)\b", re.IGNORECASE)
+"""What comes before a fault that is to be avoided. By itself, `Stop at the first error` says what to do."""
+
 _CARE_CHINESE = lazy_pattern(
     "下次|今后|务必|计划|仔细|认真|小心|注意|谨慎|努力|理解|用户|需求|题目|要求|保持|专注|提高|准确|正确|质量|思考|检查|避免|犯错|错误"
     "|回答|答案|任务|尝试|粗心|懒惰|阅读|[再要些点请多做得好并别会试加]"
     f"|{'|'.join(sorted(STOP_BIGRAMS))}|[{''.join(sorted(PARTICLES))}]"
 )
 _UNSPACED = lazy_pattern(f"[{UNSPACED}]")
+_FIGURE = lazy_pattern(r"(?<!\d)\d+(?!\d|\s*(?:%|percent\b|[次遍倍]))")
+"""A number that is part of the advice itself, not a count or an amount."""
+
+_CHOICE = lazy_pattern(r"(?<![\w'’./])(?:(?!i\b)[b-z]|yes)(?![./]?\w)", re.IGNORECASE)
+"""A letter that stands for something (`Use B.`), or a yes: the tokenizer drops both."""
 
 
 def tidy(lesson: Lesson) -> Lesson:
@@ -136,10 +154,12 @@ def refusal(lesson: Lesson, task: str | None = None, answer: str | None = None) 
 
 def concrete(text: str) -> bool:
     """Whether a text says something concrete to do, more than `be careful`."""
+    words = [word for word in tokens(_NOT_TO_BE.sub("", text)) if not (word.isdecimal() or _UNSPACED.match(word))]
     return (
-        any(_ADVERB.sub("", word) not in CARE for word in tokens(text) if not _UNSPACED.match(word))
+        any(_ADVERB.sub("", word) not in CARE for word in words)
         or len(_CARE_CHINESE.sub("", "".join(_UNSPACED.findall(text)))) >= 2
-        or LETTER.search(text) is not None
+        or _FIGURE.search(text) is not None
+        or _CHOICE.search(text) is not None
     )
 
 
@@ -147,8 +167,10 @@ def _advises(text: str) -> bool:
     """Whether a text says what to do next time, as an intention or in a sentence that does not tell a story."""
     if any(concrete(found[1] or found[2] or "") for found in _INTENTION.finditer(text)):
         return True
+    sentences = (part for part in _SENTENCE.split(text) if part)
     return any(
-        concrete(part) and not (_OWN_DEEDS.search(part) or _STORY.search(part)) for part in _SENTENCE.split(text)
+        concrete(sentence) and not (_FIRST_PERSON.search(sentence) or _STORY.search(sentence) or _PAST.search(sentence))
+        for sentence in sentences
     )
 
 

@@ -62,6 +62,7 @@ GOOD = [
     "Stop at the first error.",
     "Stop and ask the user.",
     "Test the sad path, too.",
+    "Write a sad-path test, too.",
     "我真的应该先查日历，再预订会议室。",
 ]
 BAD = [
@@ -80,6 +81,7 @@ BAD = [
     ("Try a different approach.", "take care"),
     ("Never give up.", "take care"),
     ("保持专注，避免错误。", "take care"),
+    ("Stop being so careless and lazy.", "take care"),
     ("要更好地理解用户的需求。", "take care"),
     ("The answer was rejected because it lacked a unit.", "retelling"),
     ("The result equals 17.", "answer"),
@@ -89,6 +91,7 @@ BAD = [
     ("我是一个粗心的助手，常常订错房间。", "character"),
     ("I was too hasty; I should open the calendar.", "character"),
     ("I booked a busy slot.", "character"),
+    ("I booked a busy slot. It was at noon, and the calendar showed it.", "character"),
     ("I booked a busy slot. Be more careful.", "character"),
     ("I booked a busy slot. I should have been smarter.", "character"),
     ("I booked a busy slot. Next time I will pay much more attention.", "character"),
@@ -179,6 +182,8 @@ def test_a_plan_is_distinguished_from_a_reminder_to_take_care() -> None:
     for text in (
         "I will be more careful next time.",
         "I need to review my work more carefully.",
+        "Be 100 % careful.",
+        "再试3次。",
         "我会更加努力，再试一次。",
         "没有计划",
         "Plan better, and reflect more deeply.",
@@ -192,6 +197,7 @@ def test_a_plan_is_distinguished_from_a_reminder_to_take_care() -> None:
         "Answer 11:00.",
         "Try 42.",
         "Use B.",
+        "Answer with yes or no.",
     ):
         assert concrete(text), text
 

@@ -33,6 +33,7 @@ OPPOSED = [
     ("Always search by weekday, never by date.", "Always search by date, never by weekday."),
     ("Close the cursor before committing the transaction.", "Commit the transaction before closing the cursor."),
     ("Use the cache for lookups.", "Do not use the cache for lookups."),
+    ("Use the cache for profile reads.", "Bypass the cache for profile reads."),
     ("Keep duplicates in the list.", "Remove duplicates from the list."),
     ("使用公制单位。", "不使用公制单位。"),
     ("上传失败后要立即重试。", "上传失败后不要立即重试。"),
@@ -49,6 +50,8 @@ OTHER = [
     ("先试A方案。", "先试B方案。"),
     ("先试Ａ方案。", "先试Ｂ方案。"),
     ("Call A before B.", "Call B before A."),
+    ("E方案优先。", "K方案优先。"),
+    ("If unsure: E.", "If unsure: A."),
     (
         "The orders are kept in MySQL; write SQL for MySQL.",
         "The orders are kept in PostgreSQL; write SQL for PostgreSQL.",

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from langgraph_reflexion.text import lazy_pattern
-from langgraph_reflexion.text.tokens import LETTER, characters, fold, stem, tokens, word_set
+from langgraph_reflexion.text.tokens import UNSPACED, characters, fold, stem, tokens, word_set
 
 SAME = 0.84
 """Share of common words from which two texts may say the same: benchmarks/gates.py, tuning half."""
@@ -23,12 +23,15 @@ SAME_BY_VECTORS = 0.6
 """Below this share of common words the store's vectors decide. Above it, words are more reliable than vectors."""
 
 _NEGATION = lazy_pattern(
-    r"\b(?:never|not|dont|\w+n['’]t|cannot|avoid|without|no longer|nor|stop|refrain|forbid|instead of|rather than)\b"
-    r"|不[要得能应可该用必使]|勿|别再|禁止|避免|从不|绝不|而不是|而非",
+    r"\b(?:never|not|don't|dont|do not|doesn't|cannot|can't|must not|mustn't|avoid|without|no longer|nor|stop|refrain|"
+    r"bypass|instead of|rather than|forbid|refuse to)\b|"
+    r"不要|不得|不能|不应|不可|不使用|不该|别再|切勿|请勿|勿|禁止|避免|从不|绝不|而不是|而非|不用|不必",
     re.IGNORECASE,
 )
 _CLAUSE = lazy_pattern(
-    r"[,;.!?:，；。！？：、\n]|\b(?:but|when|if|because|since|while|unless|until|so that)\b", re.IGNORECASE
+    r"[,;.!?:，；。！？：、\n]|\b(?:but|instead use|use instead|when|if|because|since|while|unless|until|so that)\b|"
+    r"而要|而应",
+    re.IGNORECASE,
 )
 _SEQUENCE = lazy_pattern(r"\b(before|after|then)\b|(之前|以前|之后|以后|前先|后再|前|后|然后|再)", re.IGNORECASE)
 
@@ -41,6 +44,9 @@ _PREFACE = lazy_pattern(
     re.IGNORECASE | re.VERBOSE,
 )
 """What models write before the advice itself: `In the future, I will make sure to`."""
+
+_COUNTED_APART = word_set("avoid instead rather")
+"""Words that stand for a negation, which is counted apart."""
 
 _TURNS = word_set("up down in out on off over under from both either neither only")
 """Stop words that change what a sentence advises."""
@@ -71,6 +77,16 @@ _SIDES = tuple((stem(word), pair, side) for pair in sorted(_OPPOSITES) for side,
 _ENGLISH_SIDES = tuple(side for side in _SIDES if side[0].isascii())
 
 
+_CHOICE = lazy_pattern(
+    rf"(?:(?<![\w'’./])|(?<=[{UNSPACED}]))"
+    r"(?:[b-dfghjl-np-rtx]|(?-i:(?:(?<=\w )|(?<=[^\x00-\x7f]))[AEKOSU-WYZ]|[EKOSU-WYZ](?! \w)))"
+    rf"(?:(?![\w'’+#]|[./][a-z0-9_])|(?=[{UNSPACED}]))",
+    re.IGNORECASE,
+)
+"""A letter that stands for something (`Use option B`). The tokenizer drops single letters. Of those that are words in
+English, Spanish, Italian, Polish or Czech (`el calendario y la sala`), only capitals within a sentence or alone."""
+
+
 class Advice:
     """A text prepared for comparison, without what comes before the advice. It can be compared many times."""
 
@@ -81,11 +97,11 @@ class Advice:
 
     @cached_property
     def choices(self) -> list[str]:
-        return LETTER.findall(unicodedata.normalize("NFKC", self.text))
+        return [letter.lower() for letter in _CHOICE.findall(unicodedata.normalize("NFKC", self.text))]
 
     @cached_property
     def words(self) -> Counter[str]:
-        return Counter([*tokens(self.text), *self.choices])
+        return Counter([*(word for word in tokens(self.text) if word not in _COUNTED_APART), *self.choices])
 
     @cached_property
     def negated(self) -> dict[str, bool]:
@@ -206,7 +222,7 @@ def _read(text: str | Advice) -> Advice:
 
 def _content(text: str) -> Counter[str]:
     """The content words; of a script without spaces single characters, whose order is freer than that of bigrams."""
-    words = (word for word in tokens(text) if word.isascii())
+    words = (word for word in tokens(text) if word.isascii() and word not in _COUNTED_APART)
     return Counter([*words, *(characters(text) - _OPTIONAL_CHARACTERS)])
 
 
@@ -231,7 +247,7 @@ def _clauses(text: str) -> list[list[str]]:
     found = []
     for clause in _CLAUSE.split(text):
         unspaced = characters(clause) - _OPTIONAL_CHARACTERS
-        words = [word for word in tokens(clause) if word.isascii()]
+        words = [word for word in tokens(clause) if word.isascii() and word not in _COUNTED_APART]
         found.append(words + [character for character in clause if character in unspaced])
     return [clause for clause in found if clause]
 

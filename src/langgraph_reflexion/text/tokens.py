@@ -15,14 +15,13 @@ def word_set(words: str) -> frozenset[str]:
 
 STOP_WORDS = word_set(
     """
-    a about above after again all also always an and any are as at avoid be because been before being below between
-    both but by can cannot could did do does doing don done down during each either else ever every few for from
-    further get gets given gives had has have having he her here hers him his how i if in instead into is it its
-    itself just let like may me might mine more most much must my need needs never no nor not now of off on once
-    one only onto or other our out over own per please rather shall she should since so some such than that the
-    their them then there these they this those through thus to too under until up upon us use used uses using very
-    via want was we were what when where whether which while who whom whose why will with within without would yes
-    yet you your yours
+    a about above after again all also always an and any are as at be because been before being below between both
+    but by can cannot could did do does doing don done down during each either else ever every few for from further
+    get given gives gets had has have having he her here hers him his how i if in into is it its itself just let
+    like may me might mine more most much must my need needs never no nor not now of off on once one only onto or
+    other our out over own per please shall she should since so some such than that the their them then there these
+    they this those through thus to too under until up upon us use used uses using very via want was we were what
+    when where whether which while who whom whose why will with within without would yes yet you your yours
     """
 )
 """English function words: they say nothing about the subject of a text. The only stop words of the package."""
@@ -44,9 +43,6 @@ UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u
 
 MARKS = r"\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u0652\u0900-\u0963\u0966-\u0dff"
 """Accents, the points of Hebrew and Arabic, and the scripts of India with their vowel signs, which `\\w` leaves out."""
-
-LETTER = re.compile(rf"(?:(?<=\w )|(?<=[{UNSPACED}]))[A-HJ-Z](?![A-Za-z0-9+#])")
-"""A capital letter that stands for something (`Use option B`): `tokens` drops single letters."""
 
 _PIECE = re.compile(rf"[a-z]\+\+|[a-z]#|[\w{MARKS}]+(?:['’][a-z]+)?", re.IGNORECASE)
 _SEAM = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
