@@ -162,7 +162,9 @@ class AfterRun(Runnable[Any, Any]):
         outer.add_edge("after_run", END)
         # Under a checkpointer of the inner graph alone, nothing could resume the outer one.
         saver = graph.checkpointer if isinstance(graph.checkpointer, BaseCheckpointSaver) else None
-        return outer.compile(checkpointer=saver, store=graph.store, name=graph.name)
+        compiled = outer.compile(checkpointer=saver, store=graph.store, name=graph.name)
+        compiled.nodes["after_run"].subgraphs = [self.graph]  # for drawings: LangGraph cannot find it
+        return compiled
 
     def in_agent(self, memory: AgentMemory) -> AfterRun:
         """A copy for an agent of this package. Without a notebook or memory, results are saved in the agent's

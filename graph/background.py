@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -45,9 +46,7 @@ class Background:
         self._pending: dict[Future[None], asyncio.AbstractEventLoop | None] = {}
         self._last: dict[str, Future[None]] = {}
         self._lock = threading.Lock()
-        with suppress(AttributeError, RuntimeError):  # no public function of Python, and none for a process that ends
-            # Python closes all pools before it waits for threads, and an audit's graph needs a pool of its own.
-            threading._register_atexit(partial(_finish, weakref.ref(self)))  # type: ignore[attr-defined]
+        self._waits_at_exit = False
 
     def begin(self, work: Work, key: str | None) -> Wait:
         """Start in the pool or, under `ainvoke`, as a task on the running loop. Nothing waits for its end."""
@@ -118,7 +117,16 @@ class Background:
 
         with self._lock:
             self._pending[done] = None
+            self._wait_at_exit()
         self._pool.submit(run)
+
+    def _wait_at_exit(self) -> None:
+        """Finish the work when the process ends: Python closes all pools before it waits for threads, and an audit's
+        graph needs a pool of its own."""
+        if not self._waits_at_exit:
+            self._waits_at_exit = True
+            with suppress(AttributeError, RuntimeError):  # no public function of Python, and none while it ends
+                threading._register_atexit(partial(_finish, weakref.ref(self), os.getpid()))  # type: ignore[attr-defined]
 
     def _finish(self, done: Future[None]) -> None:
         with self._lock:
@@ -128,9 +136,9 @@ class Background:
         done.set_result(None)
 
 
-def _finish(owner: weakref.ref[Background]) -> None:
-    """Wait for the work in the pool of an owner that is still there."""
-    if (background := owner()) is not None:
+def _finish(owner: weakref.ref[Background], process: int) -> None:
+    """Wait for the work in the pool of an owner that is still there. A forked process has no such work."""
+    if (background := owner()) is not None and os.getpid() == process:
         with background._lock:
             in_pool = [done for done, loop in background._pending.items() if loop is None]
         wait(in_pool)

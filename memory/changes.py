@@ -1,4 +1,4 @@
-"""Changes: everything that is written about a lesson goes through here, and each change of it is recorded.
+"""Changes: each change of a lesson goes through here and is recorded.
 
 A change is recorded in the evidence, and the lesson's own item is updated in the same batch, so that recall need not
 read all evidence. Two writers that read the same item can overwrite each other. So each reads again after writing, and

@@ -255,7 +255,7 @@ def emit_lesson(
     config: RunnableConfig, kind: str, text: str, action: str, reason: str = "", lesson_id: str | None = None
 ) -> None:
     """The event of a memo, and its line in the log: whether it was saved, and why."""
-    logger.info("Lesson %s: %r%s", action, mask_secrets(text), f" ({reason})" if reason else "")
+    logger.info("Lesson %s: %r%s", action, mask_secrets(text), f" ({mask_secrets(reason)})" if reason else "")
     emit(config, "lesson", action=action, reason=reason, id=lesson_id, text=text, kind=kind)
 
 

@@ -54,7 +54,9 @@ class Limits(_Settings):
         default=2, ge=0, description="How often a call is retried after a transient error of the tool."
     )
     model_retries: int = Field(
-        default=1, ge=0, description="How often a model call is retried after a lost connection."
+        default=1,
+        ge=0,
+        description="How often a model call is retried after a lost connection or an error in the middle of a stream.",
     )
     tool_timeout: float | None = Field(default=None, gt=0, description="Seconds for one tool call.")
     loop_threshold: int = Field(
