@@ -257,6 +257,11 @@ async def test_a_check_is_chosen_by_topic():
     assert by_topic({"maths": no})("x", Run(task="Hello.")) == Verdict(check="by_topic")
 
 
+def test_a_topic_that_no_task_has_is_named_in_a_warning(caplog):
+    assert by_topic({"code": no, "maths": no})("x", Run(task="Hello.")).passed is None
+    assert "never runs the checks for ['code']: a topic is one of coding, " in caplog.text
+
+
 async def test_a_topic_may_come_from_an_async_function_and_a_sync_method_says_what_to_use():
     async def later(task: str) -> str:
         return task[:3]
@@ -335,7 +340,7 @@ def test_a_task_has_a_topic(topic, tasks):
         all_of, any_of, first_failing, weighted, lambda: all_of("x"), lambda: weighted((yes, 0)), lambda: weighted(yes),
         lambda: weighted((yes, 1), pass_score=101), lambda: by_topic({}), lambda: by_topic({"maths": 3}),
         lambda: by_topic({"x": yes}, topic=""), lambda: by_topic({"x": yes}, topic=lambda: "x"),
-        lambda: by_topic({"maths": yes}, default=3), lambda: by_topic({"code": yes}),
+        lambda: by_topic({"maths": yes}, default=3),
     ],
 )  # fmt: skip
 def test_combinations_that_cannot_be_are_refused_when_built(build):

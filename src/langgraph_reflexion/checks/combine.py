@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,6 +13,8 @@ from langgraph_reflexion.nodes.models.asking import Meter
 from langgraph_reflexion.nodes.verdicts import Judged, NamedCheck, decided, together, verdicts_on
 from langgraph_reflexion.schemas import Dimension, Run, Verdict
 from langgraph_reflexion.text.task import GENERAL, TOPICS, topic_of
+
+logger = logging.getLogger(__name__)
 
 
 def all_of(*checks: Any) -> Check:
@@ -109,7 +112,8 @@ def by_topic(checks: Mapping[str, Any], default: Any = None, topic: Callable[[st
     if not isinstance(checks, Mapping) or not checks or not all(isinstance(name, str) for name in checks):
         raise ValueError(f"`by_topic` takes a mapping of topics to checks, got {checks!r}")
     if topic is None and (unknown := sorted({*checks} - {*TOPICS, GENERAL})):
-        raise ValueError(f"a topic without `topic=` is one of {', '.join((*TOPICS, GENERAL))}, got {unknown}")
+        known = ", ".join((*TOPICS, GENERAL))
+        logger.warning("`by_topic` without `topic=` never runs the checks for %s: a topic is one of %s", unknown, known)
     is_word = isinstance(topic, str) and topic.strip()
     if topic is not None and not is_word and not (callable(topic) and accepts(topic, "task")):
         raise ValueError(f"`topic` must be a word or a function of the task, got {topic!r}")
