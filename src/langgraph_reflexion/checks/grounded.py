@@ -86,7 +86,8 @@ _NO_NAMES = STOP_WORDS | frozenset(MONTHS)
 _NO_NAMES |= word_set(
     """
     usd eur inc ltd corp mr mrs ms dr yes answer question final finally sorry according based wikipedia however
-    therefore hence moreover furthermore additionally indeed overall consequently similarly meanwhile nevertheless
+    therefore hence moreover furthermore additionally indeed instead overall consequently similarly meanwhile
+    nevertheless
     """
 )
 """Words that are not claims, with a capital letter or in a short answer: months (which are looked up as dates), titles,
