@@ -52,6 +52,11 @@ def test_the_readme_is_short() -> None:
     assert len(page("README.md").encode()) <= 7_200
 
 
+def test_the_readme_installs_and_tests_in_two_commands() -> None:
+    commands = 'pip install -e . && langgraph-reflexion demo\npip install -e ".[test]" && pytest\n'
+    assert commands in page("README.md")
+
+
 @pytest.mark.parametrize("settings", [Limits, MemoryPolicy, Context])
 def test_the_settings_page_lists_every_setting_with_its_default(settings: type[BaseModel]) -> None:
     listed = {row[0]: row[1] for row in table(f"`{settings.__name__}`", "docs/settings.md")}
