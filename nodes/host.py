@@ -49,6 +49,11 @@ class Step(Runnable[Any, Any]):
         self.name = name
         self.function = partial(function, *parts)
 
+    @property
+    def func(self) -> Callable[..., Any]:
+        """The sync function, under the name that it has on LangGraph's own nodes, whose tests inspect it."""
+        return self.invoke
+
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         config = self._with_store(config or {})
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, get_args
+from typing import Any, cast, get_args
 from uuid import uuid4
 
 from langchain_core.messages import ToolCall, ToolMessage
@@ -22,7 +22,7 @@ from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator, complaints, decided
 from langgraph_reflexion.schemas import ErrorClass
-from langgraph_reflexion.state import Handoff, Update, View
+from langgraph_reflexion.state import Handoff, State, Update, View, last_turn, open_calls
 from langgraph_reflexion.text.json_text import valid_text
 
 EDITED = "A person changed this call before it ran. What ran: {name}({args}). Do not repeat the first call. Its result:"
@@ -37,9 +37,30 @@ class Sent(TypedDict):
 
 
 def run_tool(
-    tools: Toolbox, evaluator: Evaluator, view: View, budget: Budget, sent: Sent, config: RunnableConfig
+    tools: Toolbox, evaluator: Evaluator, view: View, budget: Budget, sent: Sent | State, config: RunnableConfig
 ) -> Waits[Update | list[Any]]:
-    """The answer to one call."""
+    """The answer to one call. Given a state, as LangGraph's `ToolNode` takes it, the answers to its open calls."""
+    if "messages" not in sent:
+        return (yield from _run_one(tools, evaluator, view, budget, cast("Sent", sent), None, config))
+    state = cast("State", sent)
+    messages: list[Any] = []
+    for call in open_calls(*last_turn(state["messages"])):
+        one = Sent(call=call, edited=False, blocked=None)
+        update = yield from _run_one(tools, evaluator, view, budget, one, state, config)
+        messages += update["messages"] if isinstance(update, dict) else update
+    return {"messages": messages}
+
+
+def _run_one(
+    tools: Toolbox,
+    evaluator: Evaluator,
+    view: View,
+    budget: Budget,
+    sent: Sent,
+    state: State | None,
+    config: RunnableConfig,
+) -> Waits[Update | list[Any]]:
+    """The answer to one call. Without a state, the tool sees the graph's as it is now."""
     call = sent["call"]
     name = call["name"]
     if name in tools.denied:
@@ -47,15 +68,15 @@ def run_tool(
         return {"messages": [error_message(call, why, "permission")]}
     if sent["blocked"] is not None:
         return {"messages": [blocked_message(call, sent["blocked"])]}
-    resumed_at = budget.now() if was_resumed(config) else None
-    state = view.select(values_now(config, view.fields)) if tools.needs_state(name) else {}
-    tools.check_injected(name, state, config)
+    resumed_at = budget.now() if state is None and was_resumed(config) else None
+    seen = view.select(state or values_now(config, view.fields)) if tools.needs_state(name) else {}
+    tools.check_injected(name, seen, config)
     result = yield from run_call(
         evaluator,
         budget,
         call,
         tools.node.tools_by_name.get(name),
-        partial(tools.run, call, state, config),
+        partial(tools.run, call, seen, config),
         partial(_time_left, budget, config, resumed_at),
         may_retry=resumed_at is None,
     )

@@ -219,13 +219,12 @@ def _approvals(approve: Any, known: Sequence[str]) -> dict[str, Approval]:
 
 
 def _approval(name: str, settings: Any) -> Approval:
-    given = {} if settings is True else dict(settings) if isinstance(settings, Mapping) else settings
+    if settings is not True and not isinstance(settings, Mapping):
+        raise ValueError(f"`approve[{name!r}]` must be True, False or a dict of settings, got {settings!r}")
     try:
-        return Approval.model_validate(given)
+        return Approval.model_validate({} if settings is True else dict(settings))
     except ValidationError as fault:
-        raise ValueError(
-            f"`approve[{name!r}]` must be True, False or a dict of settings, got {settings!r}: {misfits(fault)}"
-        ) from None
+        raise ValueError(f"`approve[{name!r}]` has wrong settings, got {settings!r}: {misfits(fault)}") from None
 
 
 def _filled_in(node: ToolNode) -> dict[str, frozenset[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
 from typing import Any
@@ -55,6 +56,26 @@ def contents(messages: list[AnyMessage]) -> list[dict[str, Any]]:
             made.pop("id")
         one.pop("tool_call_id", None)
     return told
+
+
+# ---------------------------------------------------------------- a node by itself, as in LangGraph's own tests
+
+
+def test_a_node_can_be_inspected_like_one_of_langgraphs_own():
+    for node in ("decide", "tool"):
+        assert "self" in inspect.signature(searching().nodes[node].bound.func.__func__).parameters
+        inspect.getclosurevars(searching().nodes[node].bound.func)
+
+
+@pytest.mark.req("K8")
+def test_the_tool_node_alone_answers_the_open_calls_of_a_state_like_toolnode():
+    tools = create_reflexion_agent(RoleModel("done"), [search, lookup, broken], deny=["broken"]).nodes["tool"]
+    wanted = (("search", {"query": "x"}), ("lookup", {"day": "Friday"}), ("broken", {"query": "y"}))
+    turn = AIMessage("", tool_calls=[{"name": name, "args": args, "id": f"c-{name}"} for name, args in wanted])
+    answers = tools.invoke({"messages": [HumanMessage("hello"), turn]})["messages"]
+    assert [answer.tool_call_id for answer in answers] == [made["id"] for made in turn.tool_calls]
+    assert [answer.text for answer in answers[:2]] == ["found x", '["Friday", "Friday"]']
+    assert "not allowed here" in answers[2].text
 
 
 # ---------------------------------------------------------------- a plain agent
