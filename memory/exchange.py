@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from langgraph_reflexion.driver import Wait
 from langgraph_reflexion.errors import LessonError
-from langgraph_reflexion.memory.access import Plan, items_in, may_be_an_id, put
+from langgraph_reflexion.memory.access import COLLECTIONS, Plan, items_in, may_be_an_id, put
 from langgraph_reflexion.memory.changes import MOST, change_ops, read_and_correct, replaced_by, retry_without_vectors
 from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence
 from langgraph_reflexion.memory.gate import malformed, tidy
@@ -230,7 +230,10 @@ def _parsed_line(shelf: Shelf, line: str, untrusted: bool) -> Row:
     if reason is not None:
         raise ValueError(reason)
     if lesson.id and not may_be_an_id(lesson.id):
-        raise ValueError(f"its id {lesson.id!r} may contain only letters, digits, - and _")
+        kept = ", ".join(COLLECTIONS)
+        raise ValueError(
+            f"its id {lesson.id!r} may contain only letters, digits, - and _, and may not be one of {kept}"
+        )
     if wrong := out_of_bounds(lesson):
         raise ValueError(wrong)
     if untrusted:

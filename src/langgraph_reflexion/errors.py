@@ -12,7 +12,7 @@ class PromptError(ReflexionError, ValueError):
 
 
 class ModelError(ReflexionError, ValueError):
-    """A model given by name cannot be created."""
+    """There is no model, or one given by name cannot be created."""
 
 
 class LessonError(ReflexionError, ValueError):
