@@ -230,9 +230,9 @@ def _parsed_line(shelf: Shelf, line: str, untrusted: bool) -> Row:
     if reason is not None:
         raise ValueError(reason)
     if lesson.id and not may_be_an_id(lesson.id):
-        kept = ", ".join(COLLECTIONS)
+        reserved = ", ".join(COLLECTIONS)
         raise ValueError(
-            f"its id {lesson.id!r} may contain only letters, digits, - and _, and may not be one of {kept}"
+            f"its id {lesson.id!r} may contain only letters, digits, - and _, and may not be one of {reserved}"
         )
     if wrong := out_of_bounds(lesson):
         raise ValueError(wrong)
