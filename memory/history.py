@@ -126,6 +126,7 @@ def explain(shelf: Shelf, run_id: str | None) -> Plan[dict[str, Any]]:
         "score": episode.score,
         "created_at": episode.created_at.isoformat() if episode.created_at is not None else None,
         "seconds": episode.seconds,
+        "prompts": episode.prompts,
         "failures": [failure.model_dump(include={"step", "signal", "evidence"}) for failure in episode.failures],
         "reflections": [
             {"root_cause": made.root_cause, "explanation": made.explanation, "plan": made.patch_prompt}

@@ -243,7 +243,9 @@ def read_episode(shelf: Shelf, run_id: str) -> Plan[Episode | None]:
 def episode_in(item: Item, *, as_it_was: bool = False) -> Episode | None:
     """The episode of an item, as it counts now or as it was saved. `None` and a warning if the record is damaged."""
     try:
-        kept = Episode.model_validate({name: value for name, value in item.value.items() if name not in MARKS})
+        # Besides our marks, another release may keep fields that this one does not know.
+        known = {name: value for name, value in item.value.items() if name in Episode.model_fields}
+        kept = Episode.model_validate(known)
     except (ValueError, AttributeError) as error:
         logger.warning("Left out the damaged episode %r: %s", item.key, str(error).split("\n")[0])
         return None

@@ -78,7 +78,7 @@ def finish(
         if (before := state["about"]["before"]) is not None:
             # The user says that the previous run was wrong, so its win becomes a loss, whatever the result of this run.
             yield from best_effort("feedback", either(book.feedback, book.afeedback, before), seconds, writing=True)
-        episode = _episode(budget, state, outcome)
+        episode = _episode(actor, budget, state, outcome)
         yield from best_effort("credit", either(book.credit, book.acredit, episode), seconds, writing=True)
     emit(config, "outcome", outcome=outcome.model_dump(mode="json"))
     if state["handoffs"]:
@@ -220,7 +220,7 @@ def _chosen(state: State, ending: Ending) -> Attempt | None:
     return best_of(state["attempts"])
 
 
-def _episode(budget: Budget, state: State, outcome: Outcome) -> Episode:
+def _episode(actor: Actor, budget: Budget, state: State, outcome: Outcome) -> Episode:
     success = {"success": True, "failure": False}.get(outcome.status)
     return Episode(
         id=outcome.run_id,
@@ -242,6 +242,7 @@ def _episode(budget: Budget, state: State, outcome: Outcome) -> Episode:
         seconds=outcome.seconds,
         status=outcome.status,
         stop_reason=outcome.stop_reason,
+        prompts=actor.prompts.hashes,
     )
 
 

@@ -21,9 +21,10 @@ class Prompts:
     """Every prompt by its name. A bad file is an error when this is made, never during a run."""
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        self._texts = dict(_shipped())
-        if folder is not None:
-            self._texts |= _replacements(folder, self._texts)
+        replaced = {} if folder is None else _replacements(folder, _shipped())
+        self._texts = _shipped() | replaced
+        self.hashes = {name: hashlib.sha256(text.template.encode()).hexdigest()[:12] for name, text in replaced.items()}
+        """A hash of each file that replaces one of our prompts. Runs record it, to tell which wording they used."""
 
     @property
     def names(self) -> list[str]:
@@ -36,10 +37,6 @@ class Prompts:
             return self._texts[name].substitute({key: str(value) for key, value in values.items()}).strip()
         except KeyError as missing:
             raise PromptError(f"Prompt {name!r} needs a value for ${missing.args[0]}") from None
-
-    def digest(self, name: str) -> str:
-        """A short hash of the prompt's text, to tell in a record which wording was used."""
-        return hashlib.sha256(self._texts[name].template.encode()).hexdigest()[:12]
 
 
 @cache

@@ -449,3 +449,4 @@ class Episode(Value):
     """The outcome's status."""
     stop_reason: StopReason = "unchecked"
     """The outcome's stop reason."""
+    prompts: dict[str, str] = Field(default_factory=dict, description="A hash of each file of the caller's `prompts`.")

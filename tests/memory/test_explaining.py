@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from langgraph_reflexion import MemoryPolicy, create_reflexion_agent
 from langgraph_reflexion.graph.demo import ALIKE, TASK, ScriptedPlanner, busy_times, is_free
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.schemas import Episode, Failure, Lesson, Trigger
+from langgraph_reflexion.testing import ScriptedModel, say
 
 SLOT = "Check a proposed slot against every busy time before you answer."
 FAILED = Failure(signal="check_failed", evidence="10:00 is busy.", step=3, fingerprint="busy")
@@ -109,3 +111,20 @@ def test_the_evidence_of_a_lesson_is_shown_even_if_its_run_is_unknown(book: Less
     id = a_lesson(book, sources=["the handbook"])
     [shown] = ended(book, shown=[id])["shown"]
     assert shown["evidence"] == [{"run": "the handbook", "failure": None}]
+
+
+@pytest.mark.req("I5")
+def test_a_run_records_a_hash_of_each_prompt_that_the_caller_replaced(tmp_path: Path) -> None:
+    store, hashes = InMemoryStore(), list[dict[str, str]]()
+    for wording in ("Earlier lessons:\n$lessons", "Lessons:\n$lessons", "Lessons:\n$lessons", None):
+        if wording is not None:
+            (tmp_path / "lessons.md").write_text(wording, encoding="utf-8")
+        prompts = tmp_path if wording is not None else None
+        create_reflexion_agent(ScriptedModel([say("yes")]), prompts=prompts, store=store).invoke(
+            {"messages": [("user", "Is it so?")]}
+        )
+        hashes.append(LessonBook(store).explain()["prompts"])
+    first, second, again, ours = hashes
+    assert list(first) == ["lessons"]
+    assert first != second == again
+    assert ours == {}
