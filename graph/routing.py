@@ -14,7 +14,7 @@ from langgraph_reflexion.nodes.tool import Sent
 from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import mistakes
-from langgraph_reflexion.state import RouteState, edited_in, last_turn, open_calls, turn_that_ran, waiting_in
+from langgraph_reflexion.state import RouteState, edited_answer, last_turn, open_calls, pending_decision, turn_that_ran
 
 
 @dataclass(frozen=True)
@@ -40,16 +40,16 @@ class Routes:
         """Calls run or wait for approval. A question goes to `ask`, an answer to `check`, a bad decision to
         `reflect`."""
         turn, answers = last_turn(state["messages"])
-        waiting = waiting_in(state)
-        is_answer = waiting is not None and waiting["action"] != "ask_user"
+        pending = pending_decision(state)
+        is_answer = pending is not None and pending["action"] != "ask_user"
         # Calls of an earlier turn are open next to an answer only if an edit removed their results.
         if (calls := self._calls_to_run(turn, answers)) and not is_answer:
             return self._towards_tools(state, calls)
         if self._waits_for_client(turn, answers):
             return "finish"
-        if waiting is not None:
-            return "ask" if waiting["action"] == "ask_user" else "check"
-        if edited_in(state) is not None:
+        if pending is not None:
+            return "ask" if pending["action"] == "ask_user" else "check"
+        if edited_answer(state) is not None:
             return "check"
         if state["stop"]:
             return "wrap_up"
@@ -59,7 +59,7 @@ class Routes:
         return "wrap_up" if self.budget.exhausted(state) else "decide"
 
     def _towards_tools(self, state: RouteState, calls: Sequence[ToolCall]) -> str | list[Send]:
-        if waiting_in(state) is not None:
+        if pending_decision(state) is not None:
             return "ask"
         if self.budget.steps_left(state) < STEPS_FOR_TOOLS:
             return "wrap_up"
@@ -109,10 +109,10 @@ class Routes:
 
     def after_attempt(self, state: RouteState) -> str:
         """An answer is checked. Without one, the worker tries again, after a reflection if the budget allows."""
-        waiting = waiting_in(state)
-        if waiting is not None and waiting["action"] == "ask_user":
+        pending = pending_decision(state)
+        if pending is not None and pending["action"] == "ask_user":
             return "finish"
-        if waiting is not None or edited_in(state) is not None:
+        if pending is not None or edited_answer(state) is not None:
             return "check"
         if self.budget.exhausted(state):
             return "wrap_up"

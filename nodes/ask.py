@@ -14,7 +14,7 @@ from langgraph_reflexion.nodes.host import checkpoints
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, ModelProtocol
 from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.nodes.tools.toolbox import Approval, Toolbox
-from langgraph_reflexion.state import State, Update, Waiting, open_calls, turn_that_ran
+from langgraph_reflexion.state import PendingDecision, State, Update, open_calls, turn_that_ran
 from langgraph_reflexion.text.json_text import valid_text
 
 NO_ANSWER = "(no answer)"
@@ -25,9 +25,9 @@ def ask(protocol: ModelProtocol, tools: Toolbox, budget: Budget, state: State, c
     """Add the person's reply to the conversation. If there is nobody to ask, the question ends the run."""
     turn, answers = turn_that_ran(state["messages"])  # a message may have come with the person's reply
     call = question_call(protocol, tools, turn) if turn is not None and not answers else None
-    waiting = [c for c in open_calls(turn, answers) if needs_approval(c, tools.approve, state)] if call is None else []
-    if waiting:
-        return _approved(tools, budget, state, waiting, config)
+    calls = open_calls(turn, answers) if call is None else []
+    if to_approve := [call for call in calls if needs_approval(call, tools.approve, state)]:
+        return _approved(tools, budget, state, to_approve, config)
     decision = state.get("decision")
     if call is None and decision is None:  # the person's reply came with an edit that took the calls away
         return {"progress": {"node": "ask", "asked": False}}
@@ -45,7 +45,7 @@ def ask(protocol: ModelProtocol, tools: Toolbox, budget: Budget, state: State, c
 def _ends_with(question: str) -> Update:
     """The question ends the run, because nobody can be asked."""
     return {
-        "decision": Waiting(action="ask_user", text=question, message=None, refused=False),
+        "decision": PendingDecision(action="ask_user", text=question, message=None, refused=False),
         "progress": {"node": "ask", "asked": False},
     }
 

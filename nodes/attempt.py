@@ -31,7 +31,7 @@ from langgraph_reflexion.nodes.verdicts import complaints, mistakes
 from langgraph_reflexion.nodes.worker import CallBudget, Worker, WorkerError, WorkerReply
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import CUT_SHORT, Attempt, Failure, Outcome, StopReason
-from langgraph_reflexion.state import State, Update, Waiting, last_id, task_in
+from langgraph_reflexion.state import PendingDecision, State, Update, last_id, task_in
 from langgraph_reflexion.text.literals import fingerprint
 
 Strategy = Literal["none", "last_trial", "reflexion", "both"]
@@ -95,8 +95,8 @@ def attempt(trial: Trial, actor: Actor, budget: Budget, state: State, config: Ru
         return _given_up(budget, state, config, work.outcome, update)
     asks = work.outcome is not None and work.outcome.status == "needs_input"
     message = _with_unique_id(state, work)
-    waiting = Waiting(action="ask_user" if asks else "finish", text=work.answer, message=message, refused=False)
-    return update | {"decision": waiting}
+    pending = PendingDecision(action="ask_user" if asks else "finish", text=work.answer, message=message, refused=False)
+    return update | {"decision": pending}
 
 
 def _prompt(trial: Trial, prompts: Prompts, budget: Budget, state: State) -> tuple[list[AnyMessage], str]:

@@ -28,15 +28,15 @@ from langgraph_reflexion.nodes.verdicts import (
 )
 from langgraph_reflexion.schemas import Failure, Run, Verdict
 from langgraph_reflexion.state import (
+    PendingDecision,
     State,
     Update,
-    Waiting,
-    edited_in,
+    edited_answer,
     last_turn,
+    pending_decision,
     shown_in,
     start_of_run,
     task_in,
-    waiting_in,
 )
 from langgraph_reflexion.text.literals import fingerprint
 
@@ -86,7 +86,7 @@ def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, conf
     judged_state = {**state, "failures": failures}
     update |= end_attempt(judged_state, config, tally, answer=text, score=score, verdicts=verdicts)
     update["progress"] = {"node": "check", "accepted": accepted, "score": score}
-    if waiting_in(state) is None:  # a person's answer replaced a waiting answer, a failure or a stop
+    if pending_decision(state) is None:  # a person's answer replaced the pending one, a failure or a stop
         update |= {"decision": None, "stop": None, "reason": ""}
     if edited is not None and accepted is not False:
         update["decision"] = _edited(actor, state, text, message)
@@ -95,21 +95,21 @@ def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, conf
 
 def _answer_in(state: State) -> tuple[str, AIMessage | None]:
     """The answer to judge, and its message if the conversation does not have it yet."""
-    waiting = waiting_in(state)
-    if waiting is not None:
-        return waiting["text"], waiting["message"]
+    pending = pending_decision(state)
+    if pending is not None:
+        return pending["text"], pending["message"]
     turn, answers = last_turn(state["messages"])
     return (answers[-1].text if answers else turn.text if turn is not None else ""), None
 
 
-def _edited(actor: Actor, state: State, text: str, message: AIMessage | None) -> Waiting:
-    """The answer as edited by a person, which replaces the waiting one or the one in the conversation."""
-    standing = message if message is not None else edited_in(state)
+def _edited(actor: Actor, state: State, text: str, message: AIMessage | None) -> PendingDecision:
+    """The answer as edited by a person, which replaces the pending one or the one in the conversation."""
+    standing = message if message is not None else edited_answer(state)
     if standing is not None:
         message = standing.model_copy(update={"content": text})
     else:  # a tool's direct answer stays unchanged
         message = AIMessage(text, id=f"{state['about']['id']}-edited-{len(state['attempts'])}", name=actor.name)
-    return Waiting(action="finish", text=text, message=message, refused=False)
+    return PendingDecision(action="finish", text=text, message=message, refused=False)
 
 
 def _shown(state: State, text: str) -> list[AnyMessage]:
@@ -130,8 +130,8 @@ def _formatted(
     is_models: bool,
 ) -> Waits[tuple[Any, str, Spent]]:
     """The answer as a value of the response format, with one more model call if its text does not fit."""
-    waiting = waiting_in(state)
-    if waiting is not None and waiting["refused"]:  # a refusal must not become a made-up value
+    pending = pending_decision(state)
+    if pending is not None and pending["refused"]:  # a refusal must not become a made-up value
         return None, f"the model refused: {text}", [0, 0, 0, 0]
     value, fault = form.read(text)
     if not fault:

@@ -31,7 +31,7 @@ from langgraph_reflexion.nodes.models.transcript import bounded, call_ids, fence
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Decision, Failure
-from langgraph_reflexion.state import State, Update, View, Waiting, last_id, last_turn
+from langgraph_reflexion.state import PendingDecision, State, Update, View, last_id, last_turn
 from langgraph_reflexion.text.literals import fingerprint
 
 logger = logging.getLogger(__name__)
@@ -247,19 +247,19 @@ def _accepted(budget: Budget, state: State, valid: Valid, spent: list[int], fail
         update["failures"] = [*state["failures"], *failures]
     text = decision.final or ""
     if decision.action == "finish":
-        update["decision"] = Waiting(action="finish", text=text, message=message, refused=valid.refused)
+        update["decision"] = PendingDecision(action="finish", text=text, message=message, refused=valid.refused)
         update["progress"] = {"node": "decide", "action": "finish"}
     elif decision.action == "tool_call":
         update["messages"] = [message]
         if _repeats_last_turn(state, message):
             _, answers = last_turn(state["messages"])
-            update["decision"] = Waiting(action="finish", text=answers[-1].text, message=None, refused=False)
+            update["decision"] = PendingDecision(action="finish", text=answers[-1].text, message=None, refused=False)
     elif decision.action == "replan":
         call = message.tool_calls[0]
         update["messages"] = [message, ToolMessage(REPLAN_NOTED, tool_call_id=call["id"], name=call["name"])]
     else:
         update["messages"] = [message]
-        update["decision"] = Waiting(action="ask_user", text=text, message=None, refused=False)
+        update["decision"] = PendingDecision(action="ask_user", text=text, message=None, refused=False)
     return update
 
 

@@ -32,7 +32,16 @@ from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator, together
 from langgraph_reflexion.nodes.wrap_up import has_unfinished_work, wrap_up
 from langgraph_reflexion.schemas import Attempt, Episode, Outcome, Spending, Status, StopReason, best_of
-from langgraph_reflexion.state import CHANNELS, State, Update, Waiting, last_turn, open_calls, read_channels, task_in
+from langgraph_reflexion.state import (
+    CHANNELS,
+    PendingDecision,
+    State,
+    Update,
+    last_turn,
+    open_calls,
+    read_channels,
+    task_in,
+)
 
 LONGEST_TASK = 4_000
 """Characters of a task that an episode keeps."""
@@ -128,8 +137,8 @@ def _is_refused(state: State) -> bool:
 def _ending(budget: Budget, tools: Toolbox, state: State) -> Ending:
     if state["handoffs"]:
         return Ending("unverified", "handed_off")
-    waiting = state["decision"]
-    if waiting is not None and waiting["action"] == "ask_user":
+    pending = state["decision"]
+    if pending is not None and pending["action"] == "ask_user":
         return Ending("needs_input", "asked_user")
     if _calls_for_client(tools, state):
         return Ending("needs_input", "asked_user")
@@ -150,28 +159,28 @@ def _calls_for_client(tools: Toolbox, state: State) -> list[str]:
 def _last_messages(actor: Actor, tools: Toolbox, state: State, ending: Ending) -> list[AnyMessage]:
     """The missing messages: answers to calls that did not run, and the run's last message."""
     turn, answers = last_turn(state["messages"])
-    waiting = state["decision"]
-    if waiting is not None and waiting["action"] == "ask_user" and turn is not None:
+    pending = state["decision"]
+    if pending is not None and pending["action"] == "ask_user" and turn is not None:
         if not turn.tool_calls:
             return []
         if len(turn.tool_calls) == 1 and question_call(actor.protocol, tools, turn) is not None and not answers:
-            return [AIMessage(waiting["text"], id=turn.id, name=turn.name)]
+            return [AIMessage(pending["text"], id=turn.id, name=turn.name)]
     answered = {*(answer.tool_call_id for answer in answers), *_calls_for_client(tools, state)}
     out: list[AnyMessage] = []
     if turn is not None:
         out += [not_run(turn, call) for call in calls_in(turn) if call["id"] not in answered]
-    if waiting is None:
+    if pending is None:
         return out
-    if waiting["message"] is not None:
-        return [*out, waiting["message"]]
+    if pending["message"] is not None:
+        return [*out, pending["message"]]
     if ending.stop_reason in ("accepted", "unchecked"):  # a tool's direct answer is already in the conversation
         return out
-    return [*out, end_message(state, waiting, actor.name)]
+    return [*out, end_message(state, pending, actor.name)]
 
 
-def end_message(state: State, waiting: Waiting, name: str | None) -> AIMessage:
+def end_message(state: State, pending: PendingDecision, name: str | None) -> AIMessage:
     """The last message of a run that does not end with an answer of the model."""
-    return AIMessage(waiting["text"], id=f"{state['about']['id']}-end", name=name)
+    return AIMessage(pending["text"], id=f"{state['about']['id']}-end", name=name)
 
 
 def _outcome(evaluator: Evaluator, budget: Budget, state: State, ending: Ending) -> Outcome:
@@ -200,23 +209,23 @@ def _outcome(evaluator: Evaluator, budget: Budget, state: State, ending: Ending)
 
 def _shortcoming(state: State) -> str:
     """What is wrong with an answer that is used anyway."""
-    waiting = state["decision"]
-    if waiting is None or waiting["message"] is None:
+    pending = state["decision"]
+    if pending is None or pending["message"] is None:
         return ""
-    if waiting["refused"]:
+    if pending["refused"]:
         return "The model refused, and its refusal is the answer."
-    return "The provider stopped the answer before its end." if stopped_by_provider(waiting["message"]) else ""
+    return "The provider stopped the answer before its end." if stopped_by_provider(pending["message"]) else ""
 
 
 def _chosen(state: State, ending: Ending) -> Attempt | None:
     """The attempt whose answer is in the outcome: the accepted one, else the fallback's, else the best."""
-    waiting = state["decision"]
-    if ending.status == "needs_input" and waiting is not None:
-        return Attempt(answer=waiting["text"])
+    pending = state["decision"]
+    if ending.status == "needs_input" and pending is not None:
+        return Attempt(answer=pending["text"])
     if ending.stop_reason in ("accepted", "unchecked"):
         return state["attempts"][-1] if state["attempts"] else None
-    if waiting is not None and waiting["message"] is not None:
-        return Attempt(answer=waiting["text"])
+    if pending is not None and pending["message"] is not None:
+        return Attempt(answer=pending["text"])
     return best_of(state["attempts"])
 
 

@@ -17,7 +17,7 @@ from langgraph_reflexion.nodes.tools.loops import KINDS, Loop, Seen, extend, key
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import ErrorClass, Failure
-from langgraph_reflexion.state import Blocked, State, Update, Waiting, turn_that_ran
+from langgraph_reflexion.state import Blocked, PendingDecision, State, Update, turn_that_ran
 from langgraph_reflexion.text.json_text import texts_in
 from langgraph_reflexion.text.literals import fingerprint
 
@@ -79,7 +79,7 @@ def observe(tools: Toolbox, budget: Budget, prompts: Prompts, state: State, conf
 
 
 def _cleared_by_an_edit(state: State) -> Update:
-    """If a person's calls replaced a waiting answer, a failure or a stop, clear it.
+    """If a person's calls replaced a pending answer, a failure or a stop, clear it.
 
     Edited calls are cleared with the turn, because some servers reuse the ids in the next turn.
     """
@@ -148,11 +148,11 @@ def to_block(state: State, loop: Loop) -> dict[str, Blocked]:
     return out
 
 
-def _direct_answer(tools: Toolbox, state: State, ran: Sequence[RanCall]) -> Waiting | None:
+def _direct_answer(tools: Toolbox, state: State, ran: Sequence[RanCall]) -> PendingDecision | None:
     """The answer of a tool with `return_direct`, without the note on an edited call, which is for the model."""
     for call, answer, _, _ in ran:
         if call["name"] in tools.direct and answer.status != "error":
             is_edited = answer.tool_call_id in state["edits"]
             text = answer.text.removeprefix(f"{note_of_edit(call)}\n") if is_edited else answer.text
-            return Waiting(action="finish", text=text, message=None, refused=False)
+            return PendingDecision(action="finish", text=text, message=None, refused=False)
     return None

@@ -18,7 +18,7 @@ from langgraph_reflexion.nodes.models.protocols import as_text
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired
 from langgraph_reflexion.nodes.verdicts import complaints
 from langgraph_reflexion.schemas import DECISION_SIGNALS, Attempt, Failure, StopReason, best_of
-from langgraph_reflexion.state import State, Update, Waiting
+from langgraph_reflexion.state import PendingDecision, State, Update
 
 logger = logging.getLogger(__name__)
 
@@ -81,8 +81,8 @@ def wrap_up(
     update["tally"] = budget.tally(state, spent=spent)
     if has_unfinished_work(state):
         update |= end_attempt(state, config, update["tally"])
-    waiting = Waiting(action="finish", text=text, message=message, refused=False)
-    return {**update, "decision": waiting, "progress": {"node": "wrap_up", "stop": stop}}
+    pending = PendingDecision(action="finish", text=text, message=message, refused=False)
+    return {**update, "decision": pending, "progress": {"node": "wrap_up", "stop": stop}}
 
 
 def _stop_reason(budget: Budget, state: State) -> StopReason:

@@ -78,13 +78,15 @@ class Blocked(TypedDict):
     result: str
 
 
-class Waiting(TypedDict):
-    """A decision that is not in a message: an answer to check, a question, or the end of a run."""
+class PendingDecision(TypedDict):
+    """A decision that is not in `messages` yet: an answer to check, a question, or the last text of a run."""
 
     action: Action
     text: str
     message: AIMessage | None
+    """The model's message with the answer. None if a tool or the agent itself wrote the text."""
     refused: bool
+    """Whether the model refused to answer."""
 
 
 class FailureTurn(TypedDict):
@@ -163,7 +165,7 @@ class Output(TypedDict, total=False):
 class PrivateChannels(TypedDict, total=False):
     """Private fields that each have their own channel: what a node leaves for the next one."""
 
-    decision: Waiting | None
+    decision: PendingDecision | None
     """Written by `begin`, `decide`, `observe` (a direct answer), `ask` (no one to ask), `check`, `wrap_up`."""
     failure: Failure | None
     """The current failure. Written by `begin`, `decide`, `observe`, `check`."""
@@ -244,7 +246,7 @@ class RouteChannels(TypedDict, total=False):
     """Only what the routes read, because LangGraph reads it again at every step."""
 
     messages: Annotated[list[AnyMessage], add_messages]
-    decision: Waiting | None
+    decision: PendingDecision | None
     failure: Failure | None
     run: Annotated[RunFields, merge_run]
     remaining_steps: RemainingSteps
@@ -402,29 +404,29 @@ def last_id(state: Mapping[str, Any]) -> str | None:
     return state["messages"][-1].id if state["messages"] else None
 
 
-def edited_in(state: Mapping[str, Any]) -> AIMessage | None:
-    """The decision without calls by which a person replaced the model's, if any.
+def edited_answer(state: Mapping[str, Any]) -> AIMessage | None:
+    """The answer that a person put in place of the model's decision, if any.
 
-    `decide` itself never leaves such a message, because the model's answer waits in `decision`.
+    `decide` never puts an answer into `messages`: the model's own is in `decision` until it is checked.
     """
     turn, answers = last_turn(state["messages"])
     if turn is None or answers or turn.tool_calls or turn.id == state["asked_on"]:
         return None
-    waiting: Waiting | None = state["decision"]
-    asks = waiting is not None and waiting["action"] == "ask_user" and waiting["text"] == turn.text
+    pending: PendingDecision | None = state["decision"]
+    asks = pending is not None and pending["action"] == "ask_user" and pending["text"] == turn.text
     return None if asks else turn
 
 
-def waiting_in(state: Mapping[str, Any]) -> Waiting | None:
-    """The waiting decision that is not in the messages, unless a person replaced it."""
-    waiting: Waiting | None = state["decision"]
-    if waiting is None or edited_in(state) is not None:
+def pending_decision(state: Mapping[str, Any]) -> PendingDecision | None:
+    """The decision that is not in `messages` yet, unless a person replaced it."""
+    pending: PendingDecision | None = state["decision"]
+    if pending is None or edited_answer(state) is not None:
         return None
     turn, answers = last_turn(state["messages"])
     if turn is None or answers or not turn.tool_calls:
-        return waiting
-    asks = waiting["action"] == "ask_user" and any(call["name"] == "ask_user" for call in turn.tool_calls)
-    return waiting if asks else None
+        return pending
+    asks = pending["action"] == "ask_user" and any(call["name"] == "ask_user" for call in turn.tool_calls)
+    return pending if asks else None
 
 
 class View:

@@ -72,9 +72,9 @@ from langgraph_reflexion.nodes.tools.toolbox import Toolbox, toolbox_of
 from langgraph_reflexion.nodes.verdicts import Evaluator, named, named_tool_checks
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.state import (
+    PendingDecision,
     State,
     Update,
-    Waiting,
     last_id,
     task_of,
     turn_that_ran,
@@ -254,14 +254,14 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
                 return None
             until = ("reflect", "decide", "finish")
             node, state = yield from run_nodes(self._parts, config, before_reply(state, reply), node, until)
-            edited = node == "finish" and cast("Waiting", state["decision"])["message"] != reply
-        waiting = cast("Waiting", state["decision"])
+            edited = node == "finish" and cast("PendingDecision", state["decision"])["message"] != reply
+        pending = cast("PendingDecision", state["decision"])
         is_refused = node != "finish" or bool(state["stop"])
         messages = removal_of(values["messages"], reply) if is_refused and reply is not None else []
         is_structured = values.get("structured_response") is not None
         update: Update = {"reflexion": {**private_state(state, node, config), "due": node != "finish"}}
         if edited:  # by a person, or the run ends without an accepted answer
-            last = waiting["message"] or end_message(state, waiting, _agent_name(config))
+            last = pending["message"] or end_message(state, pending, _agent_name(config))
             if last.tool_calls:  # a structured answer: its call and the answer to it still have the first value
                 messages = removal_of(values["messages"], last)
                 last = AIMessage(last.text, id=last.id, name=last.name)
@@ -273,7 +273,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         # LangChain asks the model again while a structured response is missing, and after calls that are all answered.
         if node != "finish":
             update["jump_to"] = "model"
-        elif waiting["message"] is None and (not state["stop"] or "structured_response" in values):
+        elif pending["message"] is None and (not state["stop"] or "structured_response" in values):
             update["jump_to"] = "end"
         return update
 
@@ -316,7 +316,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
             )
             if node == "check":
                 if (value := values.get("structured_response")) is not None:  # it came beside the calls
-                    answer = Waiting(action="finish", text=text_of(value), message=None, refused=False)
+                    answer = PendingDecision(action="finish", text=text_of(value), message=None, refused=False)
                     state = cast("State", {**state, "decision": answer})
                 node, state = yield from run_nodes(parts, config, state, node, ("reflect", "decide", "finish"))
             if node != "finish":

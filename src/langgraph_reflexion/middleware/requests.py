@@ -63,10 +63,10 @@ class Handler(Runnable[Any, Any]):
 
     def reply(self, state: State, name: str | None) -> ModelResponse[Any]:
         """The model's response for the conversation."""
-        waiting, response = state["decision"], self.response
-        if state["stop"] and waiting is not None:
-            return ModelResponse([end_message(state, waiting, name)])
-        message = waiting["message"] if waiting is not None else state["messages"][-1]
+        pending, response = state["decision"], self.response
+        if state["stop"] and pending is not None:
+            return ModelResponse([end_message(state, pending, name)])
+        message = pending["message"] if pending is not None else state["messages"][-1]
         if message is None or response.structured_response is not None:
             return response
         return replace(response, result=[message if isinstance(part, AIMessage) else part for part in response.result])

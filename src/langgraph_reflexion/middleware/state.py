@@ -22,11 +22,11 @@ from langgraph_reflexion.schemas import Outcome
 from langgraph_reflexion.state import (
     BLANK,
     OutcomeChannel,
+    PendingDecision,
     PrivateChannels,
     RunFields,
     State,
     Update,
-    Waiting,
     read_channels,
     write_channels,
 )
@@ -123,10 +123,10 @@ def is_resumed(private: RunState, config: RunnableConfig) -> bool:
 
 def reply_in(state: State) -> AIMessage | None:
     """The answer in the conversation as earlier middleware left it, or the message that it put in its place."""
-    waiting, messages = state["decision"], state["messages"]
-    if waiting is None or waiting["message"] is None:
+    pending, messages = state["decision"], state["messages"]
+    if pending is None or pending["message"] is None:
         return None
-    wanted = waiting["message"].id
+    wanted = pending["message"].id
     found = next(
         (message for message in reversed(messages) if message.id == wanted), messages[-1] if messages else None
     )
@@ -136,10 +136,10 @@ def reply_in(state: State) -> AIMessage | None:
 
 def before_reply(state: State, reply: AIMessage) -> State:
     """The state as it was when the model gave this answer, for the checks."""
-    waiting = cast("Waiting", state["decision"])
-    text = waiting["text"] if reply.tool_calls else reply.text
+    pending = cast("PendingDecision", state["decision"])
+    text = pending["text"] if reply.tool_calls else reply.text
     before = state["messages"][: state["messages"].index(reply)]
-    return cast("State", {**state, "messages": before, "decision": {**waiting, "text": text, "message": reply}})
+    return cast("State", {**state, "messages": before, "decision": {**pending, "text": text, "message": reply}})
 
 
 def removal_of(messages: Sequence[AnyMessage], reply: AIMessage) -> list[BaseMessage]:
@@ -165,15 +165,15 @@ def ended_by_another(budget: Budget, state: State, config: RunnableConfig) -> St
 
 def current_message(state: State) -> State:
     """The last message in the conversation, which another middleware may have changed since."""
-    waiting, reply = state["decision"], reply_in(state)
-    if waiting is None:
+    pending, reply = state["decision"], reply_in(state)
+    if pending is None:
         return state
     if reply is None:  # a run that was wrapped up: its last message is no decision of the model
-        end = end_message(state, waiting, None).id
-        text = next((message.text for message in state["messages"] if message.id == end), waiting["text"])
+        end = end_message(state, pending, None).id
+        text = next((message.text for message in state["messages"] if message.id == end), pending["text"])
         messages = [message for message in state["messages"] if message.id != end]
-        return cast("State", {**state, "messages": messages, "decision": {**waiting, "text": text}})
-    before, attempts = cast("AIMessage", waiting["message"]).text, state["attempts"]
+        return cast("State", {**state, "messages": messages, "decision": {**pending, "text": text}})
+    before, attempts = cast("AIMessage", pending["message"]).text, state["attempts"]
     if reply.text != before and not reply.tool_calls:
         attempts = [*attempts[:-1], attempts[-1].model_copy(update={"answer": reply.text})]
-    return cast("State", {**state, "decision": {**waiting, "message": reply}, "attempts": attempts})
+    return cast("State", {**state, "decision": {**pending, "message": reply}, "attempts": attempts})
