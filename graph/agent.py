@@ -26,9 +26,9 @@ from langgraph_reflexion.graph.auditors import AfterRun, AuditSettings
 from langgraph_reflexion.graph.layout import Branch, compile_graph, name_in_requests, with_messages
 from langgraph_reflexion.graph.parts import (
     Parts,
-    bound_format,
     check_settings,
     controls_of,
+    format_binding,
     is_unbound,
     must_be,
     must_be_one_of,
@@ -44,7 +44,7 @@ from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.models.choice import Choice, Offer, model_for, plain
 from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import Json, Native, Parser
-from langgraph_reflexion.nodes.models.response_format import ResponseForm
+from langgraph_reflexion.nodes.models.response_format import ResponseFormat
 from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.nodes.reflection import Reflector
 from langgraph_reflexion.nodes.tools.toolbox import toolbox_of
@@ -146,20 +146,26 @@ def create_reflexion_agent(
     must_be(hold_answers, bool, "hold_answers")
     state_schema = with_messages(state_schema)
     texts, now = Prompts(prompts), aware(clock)
-    form = None if response_format is None else ResponseForm(response_format)
+    answer_format = None if response_format is None else ResponseFormat(response_format)
     allowed = controls_of(controls)
     toolbox = toolbox_of(tools, allowed or (), approve, deny)
     chosen = protocol_for(model, toolbox, protocol, allowed, texts)
-    if isinstance(chosen, Native) and form is not None and form.is_tool and form.is_object and is_unbound(model):
-        toolbox.check_names([form.name])
-        chosen = Native(chosen.controls, {**form.json_schema, "title": form.name})
+    if (
+        isinstance(chosen, Native)
+        and answer_format is not None
+        and answer_format.is_tool
+        and answer_format.is_object
+        and is_unbound(model)
+    ):
+        toolbox.check_names([answer_format.name])
+        chosen = Native(chosen.controls, {**answer_format.json_schema, "title": answer_format.name})
     offer: Offer | None = (*toolbox.offered, *chosen.offered()) if isinstance(chosen, Native) else ()
     if isinstance(chosen, Parser):  # the caller's own, with which the model stays as it is
         offer = None
     known = toolbox.node.tools_by_name
     parts = Parts(
         actor=Actor(
-            choice=Choice(model, offer, partial(bound_format, chosen, form, bool(offer)), known),
+            choice=Choice(model, offer, partial(format_binding, chosen, answer_format, bool(offer)), known),
             protocol=chosen,
             instructions=Instructions(prompt if system_prompt is None else system_prompt),
             prompts=texts,
@@ -168,7 +174,7 @@ def create_reflexion_agent(
             hold_answers=hold_answers,
         ),
         tools=toolbox,
-        evaluator=Evaluator(named(checks), form, named_tool_checks(tool_checks, known)),
+        evaluator=Evaluator(named(checks), answer_format, named_tool_checks(tool_checks, known)),
         reflector=Reflector(model_for(reflector, "reflector")),
         fallback=model_for(fallback, "fallback"),
         memory=AgentMemory(memory, name or AGENT, store, now),
@@ -314,4 +320,4 @@ def _branches(routes: Routes, parts: Parts) -> list[Branch]:
 
 def _checks(parts: Parts) -> bool:
     """Whether anything here can reject an answer."""
-    return bool(parts.evaluator.checks) or parts.evaluator.form is not None
+    return bool(parts.evaluator.checks) or parts.evaluator.response_format is not None

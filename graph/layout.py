@@ -40,7 +40,7 @@ from typing_extensions import TypedDict
 from langgraph_reflexion.graph.parts import Parts
 from langgraph_reflexion.nodes.finish import emit_outcome_of_error
 from langgraph_reflexion.nodes.host import Route, Step
-from langgraph_reflexion.nodes.models.response_format import ResponseForm
+from langgraph_reflexion.nodes.models.response_format import ResponseFormat
 from langgraph_reflexion.schemas import Attempt, Failure, Outcome, Reflection, Verdict
 from langgraph_reflexion.state import RUN_FIELDS, Channels, Input, Output, PrivateChannels, Recalled, RouteChannels
 
@@ -131,8 +131,8 @@ def compile_graph(
 
     Each step gets the agent's store, and writes the outcome of a run that it ends with an exception.
     """
-    form = parts.evaluator.form
-    shapes = _shapes_of(state_schema, form)
+    response_format = parts.evaluator.response_format
+    shapes = _shapes_of(state_schema, response_format)
     graph = StateGraph(
         cast("Any", shapes.state),
         context_schema=cast("Any", context_schema),
@@ -156,24 +156,24 @@ def compile_graph(
             named = Route(f"after_{source}", route, labels, shapes.routes)
             graph.add_conditional_edges(source, named, {label: target for target, label in labels.items()})
     compiled = graph.compile(
-        checkpointer=_allow_our_types(checkpointer, form), store=store, name=name, transformers=transformers
+        checkpointer=_allow_our_types(checkpointer, response_format), store=store, name=name, transformers=transformers
     )
     compiled.__class__ = Agent  # `StateGraph` compiles to its own class
     return cast("Agent", compiled)
 
 
-def _shapes_of(state_schema: type | None, form: ResponseForm | None) -> Shapes:
+def _shapes_of(state_schema: type | None, response_format: ResponseFormat | None) -> Shapes:
     """Our schemas with the caller's fields. Input and output have `messages` and the caller's fields, nothing
     private."""
     theirs = _fields_of(state_schema)
-    if form is None and not theirs:
+    if response_format is None and not theirs:
         return Shapes(Channels, Input, Output, RouteChannels)
     given, given_back = (
         {name: hint for name, hint in theirs.items() if not _is_hidden(hint, where)} for where in ("input", "output")
     )
     answer: dict[str, Any] = {}
-    if form is not None:
-        answer["structured_response"] = form.type | None if isinstance(form.type, type) else Any
+    if response_format is not None:
+        answer["structured_response"] = response_format.type | None if isinstance(response_format.type, type) else Any
     messages = {"messages": theirs["messages"]} if "messages" in theirs else {}
     return Shapes(
         _typed("State", {**get_type_hints(Channels, include_extras=True), **theirs, **answer}),
@@ -183,13 +183,13 @@ def _shapes_of(state_schema: type | None, form: ResponseForm | None) -> Shapes:
     )
 
 
-def _allow_our_types(checkpointer: Any, form: ResponseForm | None) -> Any:
+def _allow_our_types(checkpointer: Any, response_format: ResponseFormat | None) -> Any:
     """The checkpointer, with our types added to its allow list, if it has one."""
     if not isinstance(checkpointer, BaseCheckpointSaver):
         return checkpointer
     if not isinstance(checkpointer.serde, (JsonPlusSerializer, EncryptedSerializer)):
         return checkpointer
-    answer = form.kinds if form is not None else ()
+    answer = response_format.types if response_format is not None else ()
     return checkpointer.with_allowlist({(kind.__module__, kind.__name__) for kind in (*KEPT, *answer)})
 
 

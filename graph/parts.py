@@ -29,7 +29,7 @@ from langgraph_reflexion.nodes.models.choice import (
     tool_name,
 )
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, Json, ModelProtocol, Native, Parser
-from langgraph_reflexion.nodes.models.response_format import ResponseForm
+from langgraph_reflexion.nodes.models.response_format import ResponseFormat
 from langgraph_reflexion.nodes.observe import observe
 from langgraph_reflexion.nodes.recall import AgentMemory, recall
 from langgraph_reflexion.nodes.reflect import reflect
@@ -181,12 +181,14 @@ def is_unbound(model: Any) -> bool:
     return all(isinstance(m, str) or (isinstance(m, Runnable) and bound_names(m) is None) for m in models)
 
 
-def bound_format(
-    protocol: ModelProtocol, form: ResponseForm | None, beside_tools: bool, model: Model
+def format_binding(
+    protocol: ModelProtocol, response_format: ResponseFormat | None, beside_tools: bool, model: Model
 ) -> dict[str, Any]:
-    """Bind the response format to a request, as a tool that must be called or as a schema the provider enforces."""
+    """What binds the response format to a request: a call that is required, or a schema that the provider enforces."""
     if not isinstance(protocol, Native):
         return {}
-    if protocol.form is not None:
+    if protocol.answer_schema is not None:
         return {"tool_choice": "any"}
-    return form.bound() if form is not None and form.is_bound_to(model, beside_tools=beside_tools) else {}
+    if response_format is None or not response_format.is_bound_to(model, beside_tools=beside_tools):
+        return {}
+    return response_format.binding()

@@ -15,7 +15,7 @@ from langgraph_reflexion.nodes.host import emit_failure, runtime_of, was_resumed
 from langgraph_reflexion.nodes.models.asking import Meter, Spent, add_spent
 from langgraph_reflexion.nodes.models.prompt import with_failure_turn
 from langgraph_reflexion.nodes.models.protocols import as_text, object_of
-from langgraph_reflexion.nodes.models.response_format import ResponseForm, form_of
+from langgraph_reflexion.nodes.models.response_format import ResponseFormat, format_of
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired
 from langgraph_reflexion.nodes.verdicts import (
     CHECK_FAULT,
@@ -54,16 +54,16 @@ def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, conf
     spent: Spent = [0, 0, 0, 0]
     value: Any = text if (given := state.get("structured_response")) is None else given
     edited: str | None = None
-    form = evaluator.form
-    if form is not None:
+    response_format = evaluator.response_format
+    if response_format is not None:
         value, fault, spent = yield from _formatted(
-            form, actor, budget, state, text, config, is_models=message is not None
+            response_format, actor, budget, state, text, config, is_models=message is not None
         )
         if fault:
             verdicts.append(Verdict(passed=False, feedback=fault, check="response_format"))
     if not verdicts:
         run, meter = (yield from _run_for_checks(evaluator, actor, budget, state, config)), Meter()
-        form_of_edit = form_of(given) if form is None and given is not None else form
+        form_of_edit = format_of(given) if response_format is None and given is not None else response_format
         reread = form_of_edit.read if form_of_edit is not None else unchanged
         judged = yield from verdicts_on(evaluator.checks, value, run, meter, partial(budget.left, state), reread)
         verdicts = [with_contradiction(verdict, success_score) for verdict in judged.verdicts]
@@ -80,7 +80,7 @@ def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, conf
         cause = actor.prompts.render("refused", feedback=fenced(complaints(verdicts, success_score)))
         turns = with_failure_turn(state, len(failures), shown=_shown(state, text), cause=cause)
         update |= {"failure": failure, "failures": failures, "patch": turns}
-    elif form is not None or given is not None:
+    elif response_format is not None or given is not None:
         update["structured_response"] = value
     tally = budget.tally(state, spent=spent, attempts=1)
     judged_state = {**state, "failures": failures}
@@ -120,7 +120,7 @@ def _shown(state: State, text: str) -> list[AnyMessage]:
 
 
 def _formatted(
-    form: ResponseForm,
+    response_format: ResponseFormat,
     actor: Actor,
     budget: Budget,
     state: State,
@@ -133,14 +133,18 @@ def _formatted(
     pending = pending_decision(state)
     if pending is not None and pending["refused"]:  # a refusal must not become a made-up value
         return None, f"the model refused: {text}", [0, 0, 0, 0]
-    value, fault = form.read(text)
+    value, fault = response_format.read(text)
     if not fault:
         return value, "", [0, 0, 0, 0]
     model = yield from actor.plain_model(state, config)
-    if is_models and actor.choice.binds_form(model):
+    if is_models and actor.choice.enforces_format(model):
         return None, fault, [0, 0, 0, 0]
     conversation = as_text(paired(state["messages"]), object_of)
-    return (yield from form.shaped(model, text, conversation, actor.prompts, config, partial(budget.left, state)))
+    return (
+        yield from response_format.convert(
+            model, text, conversation, actor.prompts, config, partial(budget.left, state)
+        )
+    )
 
 
 def _run_for_checks(

@@ -185,7 +185,7 @@ def end_message(state: State, pending: PendingDecision, name: str | None) -> AIM
 
 def _outcome(evaluator: Evaluator, budget: Budget, state: State, ending: Ending) -> Outcome:
     tally, attempts = state["tally"], state["attempts"]
-    chosen, form = _chosen(state, ending), evaluator.form
+    chosen, response_format = _chosen(state, ending), evaluator.response_format
     structured = state.get("structured_response") if ending.status in ("success", "unverified") else None
     spent = usage_of(tally["spent"])
     return Outcome(
@@ -193,7 +193,9 @@ def _outcome(evaluator: Evaluator, budget: Budget, state: State, ending: Ending)
         status=ending.status,
         stop_reason=ending.stop_reason,
         answer=chosen.answer if chosen is not None else None,
-        structured=form.plain(structured) if form is not None and structured is not None else as_data(structured),
+        structured=response_format.plain(structured)
+        if response_format is not None and structured is not None
+        else as_data(structured),
         score=chosen.score if chosen is not None else None,
         reason=state["reason"] or _shortcoming(state),
         attempts=attempts,

@@ -79,7 +79,7 @@ def reflect(
         return update
     stop, _ = DROPPED[dropped]
     # Only an attempt that is judged, or ran out of steps, needs a new plan: a worker that raised is called again.
-    needs_plan = failure.signal == "check_failed" or (reflector.form != "run" and failure.signal != "tool_error")
+    needs_plan = failure.signal == "check_failed" or (reflector.mode != "run" and failure.signal != "tool_error")
     if stop is not None and reflector.may_stop and needs_plan:
         for memo in reflection.memory_to_write:
             emit_lesson(config, memo.kind, memo.text, "refused", f"the run ends: {why}")

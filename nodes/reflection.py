@@ -21,7 +21,7 @@ from langgraph_reflexion.nodes.exceptions import describe, model_fault
 from langgraph_reflexion.nodes.models.asking import Spent, add_spent, ask, raise_control_flow
 from langgraph_reflexion.nodes.models.choice import Model, knows_schemas
 from langgraph_reflexion.nodes.models.prompt import failure_number, shown_reflection
-from langgraph_reflexion.nodes.models.response_format import as_format, with_form
+from langgraph_reflexion.nodes.models.response_format import schema_binding, with_schema
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
 from langgraph_reflexion.nodes.recall import has_failed
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
@@ -51,12 +51,12 @@ _REASON = lazy_pattern(r"^[\s>#*_-]*(?:a\s+)?(?:possible\s+)?reason[*_]*\s*[:：
 
 @dataclass(frozen=True)
 class Reflector:
-    """The model that reflects, and the format of its reflections."""
+    """The model that reflects, and how."""
 
     model: Model | None = None
     """None means the agent's own model."""
-    form: Literal["run", "trial", "free"] = "run"
-    """Within a run, between trials, or in the model's own words."""
+    mode: Literal["run", "trial", "free"] = "run"
+    """Where it reflects: within a run or between trials, or between trials in its own words (`free`)."""
     may_stop: bool = True
     """Whether a reflection without a new plan ends the run. Not if it only names mistakes."""
 
@@ -93,15 +93,15 @@ class ReadReflection(NamedTuple):
 
 def ask_for_reflection(case: Case, depth: Depth, spent: Spent) -> Waits[tuple[ReadReflection, Spent]]:
     """One reflection, with a retry if it cannot be parsed, or why there is none, and the cost added to `spent`."""
-    config, prompts, form = case.config, case.actor.prompts, case.reflector.form
+    config, prompts, mode = case.config, case.actor.prompts, case.reflector.mode
     model = yield from case.reflector.model_for(case.actor, case.state, config)
     text = yield from _question(case, depth)
-    free = form == "free"
+    free = mode == "free"
     native = knows_schemas(model) and not free
-    schema = reply_schema(between_trials=form == "trial")
-    with_schema = text if free else with_form(text, schema, prompts)
-    bound = model.bind(**as_format("Reflection", schema)) if native else model
-    messages: list[AnyMessage] = [HumanMessage(text if native else with_schema)]
+    schema = reply_schema(between_trials=mode == "trial")
+    in_words = text if free else with_schema(text, schema, prompts)
+    bound = model.bind(**schema_binding("Reflection", schema)) if native else model
+    messages: list[AnyMessage] = [HumanMessage(text if native else in_words)]
     reason = ""
     for again in (False, True):
         if again and case.is_late(spent):
@@ -114,7 +114,7 @@ def ask_for_reflection(case: Case, depth: Depth, spent: Spent) -> Waits[tuple[Re
             if model_fault(fault) == "setting":
                 if not native:
                     raise
-                bound, native, messages = model, False, [HumanMessage(with_schema)]
+                bound, native, messages = model, False, [HumanMessage(in_words)]
             continue
         spent = add_spent(spent, case.budget.cost(messages, reply))
         read = (read_freely if free else read_reflection)(reply.message.text, case.failure, depth)
@@ -131,7 +131,7 @@ def ask_for_reflection(case: Case, depth: Depth, spent: Spent) -> Waits[tuple[Re
 
 def _question(case: Case, depth: Depth) -> Waits[str]:
     """The prompt of a reflection: what went wrong, and everything that may explain it."""
-    failure, state, prompts, form = case.failure, case.state, case.actor.prompts, case.reflector.form
+    failure, state, prompts, mode = case.failure, case.state, case.actor.prompts, case.reflector.mode
     turns = state["patch"]
     hidden = turns[-1]["shown"] if turns and turns[-1]["failure"] == failure_number(state) else []
     last = hidden[0] if hidden else next((m for m in reversed(shown_in(state)) if isinstance(m, AIMessage)), None)
@@ -139,7 +139,7 @@ def _question(case: Case, depth: Depth) -> Waits[str]:
     more = [_depth_text(case, depth), _failed_lessons(case)]
     instructions = yield from _instructions(case)
     return prompts.render(
-        "reflect_free" if form == "free" else "reflect",
+        "reflect_free" if mode == "free" else "reflect",
         task=fenced(bounded(task_in(state), 4_000)),
         decision=fenced(_decision_text(last)),
         evidence=fenced(failure.evidence),
@@ -149,7 +149,7 @@ def _question(case: Case, depth: Depth) -> Waits[str]:
         earlier=fenced(earlier),
         depth="\n\n".join(filter(None, more)),
         signal=failure.signal,
-        more=prompts.render("reflect_trial") if form == "trial" else "",
+        more=prompts.render("reflect_trial") if mode == "trial" else "",
         **instructions,
     )
 
@@ -209,7 +209,7 @@ def _history(state: State) -> str:
 
 def _instructions(case: Case) -> Waits[dict[str, str]]:
     """The agent's system prompt and tools, for the prompt of a reflection. Those of a trial's worker are unknown."""
-    if case.reflector.form != "run":
+    if case.reflector.mode != "run":
         return {"instructions": "none", "tools": "none"}
     prompt = yield from case.actor.instructed(case.state, case.state["messages"], case.config)
     system = "\n\n".join(message.text for message in prompt if isinstance(message, SystemMessage))

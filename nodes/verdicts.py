@@ -20,7 +20,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langgraph_reflexion.driver import NeedsAsyncError, Waits, accepts, call_function, either, within
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.models.asking import Meter, default_config, metered, raise_control_flow
-from langgraph_reflexion.nodes.models.response_format import ResponseForm
+from langgraph_reflexion.nodes.models.response_format import ResponseFormat
 from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.schemas import Origin, Run, Verdict
 
@@ -135,7 +135,7 @@ class Evaluator:
     """What judges an agent's answers: the response format first, then the checks."""
 
     checks: tuple[NamedCheck, ...] = ()
-    form: ResponseForm | None = None
+    response_format: ResponseFormat | None = None
     tool_checks: Mapping[str, NamedCheck] = field(default_factory=dict)
     """Checks of tool results, by tool name."""
 

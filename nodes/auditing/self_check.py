@@ -18,7 +18,7 @@ from langgraph_reflexion.nodes.exceptions import model_fault
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.models.asking import Spent, ask, raise_control_flow
 from langgraph_reflexion.nodes.models.choice import Model, knows_schemas
-from langgraph_reflexion.nodes.models.response_format import as_format, with_form
+from langgraph_reflexion.nodes.models.response_format import schema_binding, with_schema
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
 from langgraph_reflexion.nodes.reflection import Reflector
 from langgraph_reflexion.prompts import Prompts
@@ -125,8 +125,8 @@ def _asked(
     schema = {**SelfCheck.model_json_schema(), "required": list(SelfCheck.model_fields)}
     native = knows_schemas(model)
     if not native:
-        question = with_form(question, schema, prompts)
-    asking = model.bind(**as_format("SelfCheck", schema)) if native else model
+        question = with_schema(question, schema, prompts)
+    asking = model.bind(**schema_binding("SelfCheck", schema)) if native else model
     messages: list[AnyMessage] = [HumanMessage(question)]
     try:
         reply = yield from ask(asking, messages, config, seconds=budget.left(state), aside="self_check")

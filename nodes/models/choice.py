@@ -26,10 +26,14 @@ class Choice:
     """The models of an agent, prepared once with its tools. `chosen` selects the one for a run."""
 
     def __init__(
-        self, model: Any, tools: Offer | None = (), form: Form | None = None, known: Collection[str] = ()
+        self,
+        model: Any,
+        tools: Offer | None = (),
+        format_binding: FormatBinding | None = None,
+        known: Collection[str] = (),
     ) -> None:
         """`tools` are bound to the selected model. With None nothing is bound."""
-        self._tools, self._form, self._known = tools, form, known
+        self._tools, self._format_binding, self._known = tools, format_binding, known
         self._function: Callable[..., Any] | None = None
         self._models: dict[str, Model] = {}
         if isinstance(model, Mapping):
@@ -50,7 +54,7 @@ class Choice:
         self._ready = {name: (self._offered(given), plain(given)) for name, given in self._models.items()}
 
     def _offered(self, model: Model) -> Model:
-        return model if self._tools is None else offering(model, self._tools, self._known, self._form)
+        return model if self._tools is None else offering(model, self._tools, self._known, self._format_binding)
 
     def check(self, context: Any) -> None:
         """Refuse a context that names an unknown model."""
@@ -70,9 +74,9 @@ class Choice:
             raise ValueError(f"`Context.model` is {name!r}, which is not a model of the agent; its models are: {known}")
         return name
 
-    def binds_form(self, model: Model) -> bool:
+    def enforces_format(self, model: Model) -> bool:
         """Whether the response format is part of each request of this model, because its provider enforces it."""
-        return self._form is not None and "response_format" in self._form(model)
+        return self._format_binding is not None and "response_format" in self._format_binding(model)
 
     def chosen(self, view: Callable[[], Any], config: RunnableConfig) -> Waits[tuple[Model, Model]]:
         """The model of this run: with its tools for decisions, and without them for anything else.
@@ -96,7 +100,7 @@ class Choice:
 class GivenModel(Choice):
     """The model of a trial or of a request. The context's `model` is not about it, and nothing is bound to it."""
 
-    _form = None
+    _format_binding = None
 
     def __init__(self, model: Model | None, asked: Model | None = None, *, missing: str) -> None:
         """`asked` makes the decisions, if that is another model. `missing` says what to do if there is no model."""
@@ -132,8 +136,8 @@ def _made(model: Any) -> Model:
 
 Model = Runnable[Any, Any]
 Offer = Sequence[BaseTool | dict[str, Any]]
-Form = Callable[[Model], Mapping[str, Any]]
-"""Binds more to a model if it supports it: the schema of its answers."""
+FormatBinding = Callable[[Model], Mapping[str, Any]]
+"""What binds the response format to a request of this model, if the model supports it."""
 
 _TOOL_SETTINGS = ("tools", "tool_choice", "parallel_tool_calls", "functions", "function_call")
 
@@ -234,7 +238,9 @@ def tool_name(tool: BaseTool | dict[str, Any]) -> str | None:
 # ---------------------------------------------------------------- with tools, without, and as the run's config says
 
 
-def offering(model: Model, tools: Offer, known: Collection[str] = (), form: Form | None = None) -> Model:
+def offering(
+    model: Model, tools: Offer, known: Collection[str] = (), format_binding: FormatBinding | None = None
+) -> Model:
     """The model with these tools bound. If the caller has bound them already, the model is unchanged.
 
     `known` are the names of all tools, including those that are not offered.
@@ -242,7 +248,7 @@ def offering(model: Model, tools: Offer, known: Collection[str] = (), form: Form
     wanted = {name for tool in tools if (name := tool_name(tool))}
 
     def bind(inner: Model) -> Model:
-        more = dict(form(inner)) if form is not None else {}
+        more = dict(format_binding(inner)) if format_binding is not None else {}
         already = bound_names(inner)
         if already is not None:
             _check_bound(already, wanted, {*known, *wanted})

@@ -39,19 +39,19 @@ class Native:
     rules = ""
     """The part of the system message about the format of a reply."""
 
-    def __init__(self, controls: Sequence[str], form: dict[str, Any] | None = None) -> None:
-        """`form` is the JSON schema of an answer that the model gives as a tool call, named by its title."""
+    def __init__(self, controls: Sequence[str], answer_schema: dict[str, Any] | None = None) -> None:
+        """`answer_schema` is the JSON schema of an answer that the model gives as a tool call, named by its title."""
         self.controls = tuple(controls)
-        self.form = form
-        self._form_name = None if form is None else form["title"]
+        self.answer_schema = answer_schema
+        self._answer_tool = None if answer_schema is None else answer_schema["title"]
 
     def offered(self) -> list[BaseTool]:
         """The tools that are bound in addition to the caller's."""
         controls = [_control_tool(name) for name in self.controls]
-        if self.form is None:
+        if self.answer_schema is None:
             return controls
-        about = self.form.get("description") or "Give the answer, and end. Call it alone."
-        return [*controls, _read_tool(self.form["title"], about, self.form)]
+        about = self.answer_schema.get("description") or "Give the answer, and end. Call it alone."
+        return [*controls, _read_tool(self.answer_schema["title"], about, self.answer_schema)]
 
     def to_prompt(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
         """The conversation in the protocol's format."""
@@ -67,10 +67,10 @@ class Native:
             return Invalid("parse_error", "the provider stopped the reply in the middle of a call")
         if reply.tool_calls:
             names = [call["name"] for call in reply.tool_calls]
-            alone = next((name for name in names if name in self.controls or name == self._form_name), None)
+            alone = next((name for name in names if name in self.controls or name == self._answer_tool), None)
             if alone is not None and len(names) > 1:
                 return Invalid("rule_violation", f"`{alone}` must be the only call of its turn")
-            if alone is not None and alone == self._form_name:
+            if alone is not None and alone == self._answer_tool:
                 answer = json.dumps(reply.tool_calls[0]["args"], ensure_ascii=False)
                 return Decision(thought=reply.text, action="finish", final=answer)
             if alone is not None:

@@ -24,7 +24,7 @@ from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.text.json_text import JsonError, read_json
 
 
-class ResponseForm:
+class ResponseFormat:
     """A pydantic model, TypedDict, dataclass, union of these, or JSON schema, optionally with its own prompt.
 
     LangChain's strategies say how to ask for it: a `ProviderStrategy` is bound to each request regardless of the
@@ -55,7 +55,7 @@ class ResponseForm:
                 raise ValueError(f"`response_format` is not a valid JSON schema: {wrong}")
             self.json_schema = given
             self._fault_in = json_schema_check(given)
-        elif is_form(given):
+        elif is_answer_type(given):
             self._adapter = TypeAdapter(given)
             self.json_schema = self._adapter.json_schema()
             self.type = given
@@ -67,7 +67,7 @@ class ResponseForm:
         self.name = re.sub(r"[^A-Za-z0-9_-]", "_", str(name))[:64]
 
     @property
-    def kinds(self) -> tuple[type, ...]:
+    def types(self) -> tuple[type, ...]:
         """The classes of its values."""
         members = get_args(self.type) if get_origin(self.type) in (Union, UnionType) else (self.type,)
         return tuple(member for member in members if isinstance(member, type))
@@ -77,9 +77,9 @@ class ResponseForm:
         """Whether its values are objects of one kind, because providers accept no other schema for answers or tools."""
         return self.json_schema.get("type", "object") == "object" and "properties" in self.json_schema
 
-    def bound(self) -> dict[str, Any]:
+    def binding(self) -> dict[str, Any]:
         """The arguments that bind the schema to a request, if the provider enforces schemas."""
-        return as_format(self.name, {"title": self.name, **self.json_schema}, strict=self._strict)
+        return schema_binding(self.name, {"title": self.name, **self.json_schema}, strict=self._strict)
 
     def is_bound_to(self, model: Model, *, beside_tools: bool) -> bool:
         """Whether it is part of each request of this model."""
@@ -90,11 +90,11 @@ class ResponseForm:
     def read(self, text: str) -> tuple[Any, str]:
         """The value in an answer's text, or what is wrong with it."""
         try:
-            return self.fitted(read_json(text))
+            return self.validate(read_json(text))
         except JsonError as fault:
             return None, str(fault)
 
-    def fitted(self, value: Any) -> tuple[Any, str]:
+    def validate(self, value: Any) -> tuple[Any, str]:
         """Data as a value of the response format, or what is wrong with it."""
         if self._adapter is None:
             fault = self._fault_in(value)
@@ -110,7 +110,7 @@ class ResponseForm:
             return value
         return self._adapter.dump_python(value, mode="json")
 
-    def shaped(
+    def convert(
         self,
         model: Model,
         answer: str,
@@ -142,9 +142,9 @@ class ResponseForm:
                 if status_of(fault) in (401, 403):
                     raise
             else:
-                fitted, wrong = self.fitted(value) if value is not None else (None, "no value was returned")
+                fitted, wrong = self.validate(value) if value is not None else (None, "no value was returned")
                 return fitted, wrong, meter.spent
-        in_words = [*asking[:-1], HumanMessage(with_form(instruction, self.json_schema, words))]
+        in_words = [*asking[:-1], HumanMessage(with_schema(instruction, self.json_schema, words))]
         try:
             reply = yield from ask(model, in_words, config, seconds=seconds(), aside="shape")
         except Exception as fault:
@@ -174,26 +174,26 @@ def _known_to_pydantic(given: Any) -> Any:
     return known
 
 
-def as_format(name: str, schema: dict[str, Any], *, strict: bool = False) -> dict[str, Any]:
+def schema_binding(name: str, schema: dict[str, Any], *, strict: bool = False) -> dict[str, Any]:
     """What binds a schema to a request of a provider that enforces schemas."""
     named = {"name": name, "schema": schema, **({"strict": True} if strict else {})}
     return {"response_format": {"type": "json_schema", "json_schema": named}}
 
 
-def with_form(question: str, schema: dict[str, Any], words: Prompts) -> str:
-    """The question with the schema of its answer in words, for any other."""
+def with_schema(question: str, schema: dict[str, Any], words: Prompts) -> str:
+    """The question with the schema of its answer as text, for any other provider."""
     return f"{question}\n\n{words.render('form', schema=json.dumps(schema, ensure_ascii=False))}"
 
 
-def form_of(value: Any) -> ResponseForm:
-    """The form of a value whose schema is not known: its class, or any JSON object."""
-    return ResponseForm(type(value) if is_form(type(value)) else {"type": "object"})
+def format_of(value: Any) -> ResponseFormat:
+    """The format of a value whose schema is not known: its class, or any JSON object."""
+    return ResponseFormat(type(value) if is_answer_type(type(value)) else {"type": "object"})
 
 
-def is_form(thing: Any) -> bool:
+def is_answer_type(thing: Any) -> bool:
     """Whether answers can be validated against this."""
     if get_origin(thing) in (Union, UnionType):
-        return all(is_form(member) for member in get_args(thing))
+        return all(is_answer_type(member) for member in get_args(thing))
     if is_typeddict(thing) or typing_extensions.is_typeddict(thing):
         return True
     return isinstance(thing, type) and (issubclass(thing, BaseModel) or is_dataclass(thing))

@@ -13,7 +13,7 @@ from pydantic_core import to_jsonable_python
 
 from langgraph_reflexion.driver import Waits, accepts, is_async, run_async, run_sync
 from langgraph_reflexion.nodes.models.asking import Meter
-from langgraph_reflexion.nodes.models.response_format import ResponseForm
+from langgraph_reflexion.nodes.models.response_format import ResponseFormat
 from langgraph_reflexion.nodes.verdicts import NamedCheck, named
 from langgraph_reflexion.schemas import Run, Verdict
 from langgraph_reflexion.text.tokens import normalize
@@ -60,12 +60,12 @@ def matches(form: Any) -> Check:
     if isinstance(form, (str, re.Pattern)):
         return _matches_pattern(form)
     try:
-        wanted = ResponseForm(form)
+        wanted = ResponseFormat(form)
     except ValueError:
         raise ValueError(f"`matches` takes a regular expression, JSON schema or pydantic model, got {form!r}") from None
 
     def judge(answer: Any, _run: Run) -> Verdict:
-        faults = [] if isinstance(answer, str) else [wanted.fitted(answer)[1]]
+        faults = [] if isinstance(answer, str) else [wanted.validate(answer)[1]]
         faults += [wanted.read(text)[1] for text in _texts_of(answer)]  # also typed data, for a JSON schema
         return Verdict(passed="" in faults, feedback="" if "" in faults else faults[-1])
 

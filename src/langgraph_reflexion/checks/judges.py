@@ -27,7 +27,7 @@ from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.host import checkpoints, emit_step
 from langgraph_reflexion.nodes.models.asking import Meter, ask, call_silently, metered, raise_control_flow
 from langgraph_reflexion.nodes.models.choice import knows_schemas, model_for
-from langgraph_reflexion.nodes.models.response_format import as_format
+from langgraph_reflexion.nodes.models.response_format import schema_binding
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Dimension, Run, Verdict
@@ -186,7 +186,7 @@ def _ask(
         return _last_words(final)
     # A sequence, as `with_structured_output` returns, has its own format.
     if schema is not None and not isinstance(model, RunnableSequence) and knows_schemas(model):
-        model = model.bind(**as_format("verdict", schema))
+        model = model.bind(**schema_binding("verdict", schema))
     reply = yield from ask(model, [message], config, retries=run.model_retries, aside=name)
     return reply.message.text
 
