@@ -41,7 +41,7 @@ from langgraph_reflexion.nodes.ask import can_ask_user
 from langgraph_reflexion.nodes.auditing.self_check import observe_and_self_check
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.decide import Actor
-from langgraph_reflexion.nodes.models.choice import Choice, Offer, model_for, plain
+from langgraph_reflexion.nodes.models.choice import ModelChoice, ToolSpecs, model_for, plain
 from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import Json, Native, Parser
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat
@@ -159,13 +159,13 @@ def create_reflexion_agent(
     ):
         toolbox.check_names([answer_format.name])
         chosen = Native(chosen.controls, {**answer_format.json_schema, "title": answer_format.name})
-    offer: Offer | None = (*toolbox.offered, *chosen.offered()) if isinstance(chosen, Native) else ()
+    offer: ToolSpecs | None = (*toolbox.offered, *chosen.offered()) if isinstance(chosen, Native) else ()
     if isinstance(chosen, Parser):  # the caller's own, with which the model stays as it is
         offer = None
     known = toolbox.node.tools_by_name
     parts = Parts(
         actor=Actor(
-            choice=Choice(model, offer, partial(format_binding, chosen, answer_format, bool(offer)), known),
+            choice=ModelChoice(model, offer, partial(format_binding, chosen, answer_format, bool(offer)), known),
             protocol=chosen,
             instructions=Instructions(prompt if system_prompt is None else system_prompt),
             prompts=texts,

@@ -25,7 +25,7 @@ from langgraph_reflexion.nodes.finish import finish
 from langgraph_reflexion.nodes.models.choice import (
     Model,
     bound_names,
-    calls_tools,
+    can_call_tools,
     tool_name,
 )
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, Json, ModelProtocol, Native, Parser
@@ -158,7 +158,7 @@ def protocol_for(
     if automatic:
         example = next(iter(model.values()), None) if isinstance(model, Mapping) else model
         is_chosen = not isinstance(example, (str, Runnable)) and callable(example)
-        native = isinstance(example, str) or is_chosen or calls_tools(example)
+        native = isinstance(example, str) or is_chosen or can_call_tools(example)
         protocol = "tools" if native else "json"
     if protocol == "tools":
         return Native(tuple(controls or ()))

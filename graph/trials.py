@@ -29,7 +29,7 @@ from langgraph_reflexion.nodes.attempt import Strategy, Style, Trial
 from langgraph_reflexion.nodes.attempt import attempt as attempt_node
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.decide import Actor
-from langgraph_reflexion.nodes.models.choice import GivenModel, model_for
+from langgraph_reflexion.nodes.models.choice import FixedModel, model_for
 from langgraph_reflexion.nodes.models.protocols import Native
 from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.nodes.reflection import Reflector
@@ -114,7 +114,7 @@ def create_trial_graph(
     now = aware(clock)
     parts = Parts(
         actor=Actor(
-            choice=GivenModel(model, missing="The worker is not a chat model, and there is no `reflector=`"),
+            choice=FixedModel(model, missing="The worker is not a chat model, and there is no `reflector=`"),
             protocol=Native(()),
             prompts=Prompts(prompts),
         ),

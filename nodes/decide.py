@@ -16,7 +16,7 @@ from langgraph_reflexion.nodes.budget import Budget, new_failure
 from langgraph_reflexion.nodes.exceptions import as_sentence, describe, lacks_tools, model_fault
 from langgraph_reflexion.nodes.host import emit_failure, emit_step
 from langgraph_reflexion.nodes.models.asking import Reply, add_spent, ask, cut_off, raise_control_flow, refusal_in
-from langgraph_reflexion.nodes.models.choice import Choice, Model
+from langgraph_reflexion.nodes.models.choice import Model, ModelChoice
 from langgraph_reflexion.nodes.models.decision_json import Invalid
 from langgraph_reflexion.nodes.models.prompt import (
     Instructions,
@@ -45,7 +45,7 @@ REPLAN_NOTED = "Noted. Continue with the new plan."
 class Actor:
     """The model that decides, and everything that shapes its prompt."""
 
-    choice: Choice
+    choice: ModelChoice
     protocol: ModelProtocol
     prompts: Prompts
     instructions: Instructions = field(default_factory=lambda: Instructions(None))
@@ -59,8 +59,7 @@ class Actor:
 
     def plain_model(self, state: Any, config: RunnableConfig) -> Waits[Model]:
         """The agent's model without tools, for everything except decisions."""
-        _, model = yield from self.choice.chosen(lambda: self.view.select(state), config)
-        return model
+        return (yield from self.choice.select(lambda: self.view.select(state), config)).plain
 
     def instructed(self, state: Any, conversation: list[AnyMessage], config: RunnableConfig) -> Waits[list[AnyMessage]]:
         """The conversation under the caller's instructions."""
@@ -93,7 +92,7 @@ def decide(actor: Actor, tools: Toolbox, budget: Budget, state: State, config: R
     """One decision or, if every try is invalid, the failures of this step."""
     if (reason := budget.overspent(state)) is not None:
         return {"decision": None, "stop": reason, "progress": {"node": "decide", "stop": reason}}
-    model, _ = yield from actor.choice.chosen(lambda: actor.view.select(state), config)
+    model = (yield from actor.choice.select(lambda: actor.view.select(state), config)).with_tools
     spent, failures, repair = [0, 0, 0, 0], list[Failure](), None
     step = state["tally"]["steps"] + 1
     for _ in range(1 + budget.limits.decision_retries):

@@ -19,7 +19,7 @@ from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import describe, model_fault
 from langgraph_reflexion.nodes.models.asking import Spent, add_spent, ask, raise_control_flow
-from langgraph_reflexion.nodes.models.choice import Model, knows_schemas
+from langgraph_reflexion.nodes.models.choice import Model, enforces_schemas
 from langgraph_reflexion.nodes.models.prompt import failure_number, shown_reflection
 from langgraph_reflexion.nodes.models.response_format import schema_binding, with_schema
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
@@ -97,7 +97,7 @@ def ask_for_reflection(case: Case, depth: Depth, spent: Spent) -> Waits[tuple[Re
     model = yield from case.reflector.model_for(case.actor, case.state, config)
     text = yield from _question(case, depth)
     free = mode == "free"
-    native = knows_schemas(model) and not free
+    native = enforces_schemas(model) and not free
     schema = reply_schema(between_trials=mode == "trial")
     in_words = text if free else with_schema(text, schema, prompts)
     bound = model.bind(**schema_binding("Reflection", schema)) if native else model

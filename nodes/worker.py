@@ -36,7 +36,7 @@ from langgraph_reflexion.driver import (
 )
 from langgraph_reflexion.nodes.host import checkpoints
 from langgraph_reflexion.nodes.models.asking import Meter, cut_off_by_provider, default_config, metered, refusal_in
-from langgraph_reflexion.nodes.models.choice import Model, leaves, plain
+from langgraph_reflexion.nodes.models.choice import Model, chat_models_in, plain
 from langgraph_reflexion.schemas import Outcome
 
 Mapper = Callable[..., Any] | None
@@ -139,7 +139,7 @@ class Worker:
             model = plain(self.runnable)
         except ValueError:
             return None
-        return model if all(isinstance(leaf, BaseChatModel) for leaf in leaves(model)) else None
+        return model if all(isinstance(inner, BaseChatModel) for inner in chat_models_in(model)) else None
 
     def given(self, prompt: list[AnyMessage], text: str, view: Mapping[str, Any]) -> Waits[Any]:
         """Its input."""
@@ -272,7 +272,7 @@ def _takes(given: Runnable[Any, Any], input: Mapper, output: Mapper) -> Literal[
         return "text"
     if isinstance(core, RunnableSequence):
         return "text"
-    return "messages" if all(isinstance(leaf, BaseChatModel) for leaf in leaves(given)) else "text"
+    return "messages" if all(isinstance(inner, BaseChatModel) for inner in chat_models_in(given)) else "text"
 
 
 def _core(given: Any) -> Any:

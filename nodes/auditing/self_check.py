@@ -17,7 +17,7 @@ from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import model_fault
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.models.asking import Spent, ask, raise_control_flow
-from langgraph_reflexion.nodes.models.choice import Model, knows_schemas
+from langgraph_reflexion.nodes.models.choice import Model, enforces_schemas
 from langgraph_reflexion.nodes.models.response_format import schema_binding, with_schema
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
 from langgraph_reflexion.nodes.reflection import Reflector
@@ -123,7 +123,7 @@ def _asked(
         left=_steps_left(budget, state),
     )
     schema = {**SelfCheck.model_json_schema(), "required": list(SelfCheck.model_fields)}
-    native = knows_schemas(model)
+    native = enforces_schemas(model)
     if not native:
         question = with_schema(question, schema, prompts)
     asking = model.bind(**schema_binding("SelfCheck", schema)) if native else model

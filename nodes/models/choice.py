@@ -1,9 +1,9 @@
-"""The chat model: created from the caller's value, bound to tools, and selected for each run."""
+"""The agent's chat model: created from what the caller passed, bound to tools, and selected for each run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import (
@@ -22,17 +22,24 @@ from langgraph_reflexion.errors import ModelError
 from langgraph_reflexion.nodes.host import runtime_of
 
 
-class Choice:
-    """The models of an agent, prepared once with its tools. `chosen` selects the one for a run."""
+class Selected(NamedTuple):
+    """The model of a run, with its tools for decisions, and without them for anything else."""
+
+    with_tools: Model
+    plain: Model
+
+
+class ModelChoice:
+    """The models of an agent, prepared once with its tools. `select` returns the one for a run."""
 
     def __init__(
         self,
         model: Any,
-        tools: Offer | None = (),
+        tools: ToolSpecs | None = (),
         format_binding: FormatBinding | None = None,
         known: Collection[str] = (),
     ) -> None:
-        """`tools` are bound to the selected model. With None nothing is bound."""
+        """`tools` are bound to the selected model. With None nothing is bound. `known` are the names of all tools."""
         self._tools, self._format_binding, self._known = tools, format_binding, known
         self._function: Callable[..., Any] | None = None
         self._models: dict[str, Model] = {}
@@ -51,10 +58,12 @@ class Choice:
                 "`model` must be a chat model, a name such as 'openai:gpt-4o-mini', or a function of (state, runtime), "
                 f"got {model!r}"
             )
-        self._ready = {name: (self._offered(given), plain(given)) for name, given in self._models.items()}
+        self._ready = {name: self._prepared(given) for name, given in self._models.items()}
 
-    def _offered(self, model: Model) -> Model:
-        return model if self._tools is None else offering(model, self._tools, self._known, self._format_binding)
+    def _prepared(self, model: Model) -> Selected:
+        if self._tools is None:
+            return Selected(model, plain(model))
+        return Selected(with_tools(model, self._tools, self._known, self._format_binding), plain(model))
 
     def check(self, context: Any) -> None:
         """Refuse a context that names an unknown model."""
@@ -78,11 +87,8 @@ class Choice:
         """Whether the response format is part of each request of this model, because its provider enforces it."""
         return self._format_binding is not None and "response_format" in self._format_binding(model)
 
-    def chosen(self, view: Callable[[], Any], config: RunnableConfig) -> Waits[tuple[Model, Model]]:
-        """The model of this run: with its tools for decisions, and without them for anything else.
-
-        `view` returns the state for the caller's function.
-        """
+    def select(self, view: Callable[[], Any], config: RunnableConfig) -> Waits[Selected]:
+        """The model of this run. `view` returns the state for the caller's function."""
         runtime = runtime_of(config)
         if self._function is None:
             name = self._named_in(runtime.context)
@@ -94,27 +100,27 @@ class Choice:
             if not isinstance(given, (str, Runnable)):
                 raise ValueError(f"The function given as `model` must return a chat model or its name, got {given!r}")
             model = _made(given)
-        return self._offered(model), plain(model)
+        return self._prepared(model)
 
 
-class GivenModel(Choice):
-    """The model of a trial or of a request. The context's `model` is not about it, and nothing is bound to it."""
+class FixedModel(ModelChoice):
+    """One model, of a trial or of a middleware's request. The context does not select it, and no tools are bound."""
 
     _format_binding = None
 
-    def __init__(self, model: Model | None, asked: Model | None = None, *, missing: str) -> None:
-        """`asked` makes the decisions, if that is another model. `missing` says what to do if there is no model."""
-        self._model, self._asked, self._missing = model, asked, missing
+    def __init__(self, model: Model | None, decides: Model | None = None, *, missing: str) -> None:
+        """`decides` makes the decisions, if that is another model. `missing` is the error message if there is none."""
+        self._model, self._decides, self._missing = model, decides, missing
 
     def check(self, context: Any) -> None:
         """Every context fits."""
 
-    def chosen(self, view: Callable[[], Any], config: RunnableConfig) -> Waits[tuple[Model, Model]]:
+    def select(self, view: Callable[[], Any], config: RunnableConfig) -> Waits[Selected]:
         if self._model is None:
             raise ModelError(self._missing)
         model = configured(self._model, config)
-        return self._asked or model, plain(model)
-        yield
+        return Selected(self._decides or model, plain(model))
+        yield  # a generator, as in the base class
 
 
 def model_for(model: Any, setting: str) -> Model | None:
@@ -135,46 +141,46 @@ def _made(model: Any) -> Model:
 # ---------------------------------------------------------------- the chat models inside the caller's value
 
 Model = Runnable[Any, Any]
-Offer = Sequence[BaseTool | dict[str, Any]]
+ToolSpecs = Sequence[BaseTool | dict[str, Any]]
 FormatBinding = Callable[[Model], Mapping[str, Any]]
 """What binds the response format to a request of this model, if the model supports it."""
 
 _TOOL_SETTINGS = ("tools", "tool_choice", "parallel_tool_calls", "functions", "function_call")
 
 
-def leaves(model: Any) -> Iterator[Any]:
+def chat_models_in(model: Any) -> Iterator[Any]:
     """The chat models inside, including fallbacks."""
     if isinstance(model, RunnableSequence):
-        yield from leaves(model.steps[_place(model)])
+        yield from chat_models_in(model.steps[_model_index(model)])
     elif isinstance(model, RunnableWithFallbacks):
         for inner in (model.runnable, *model.fallbacks):
-            yield from leaves(inner)
+            yield from chat_models_in(inner)
     elif isinstance(model, RunnableBindingBase):
-        yield from leaves(model.bound)
+        yield from chat_models_in(model.bound)
     elif isinstance(model, DynamicRunnable):
-        yield from leaves(model.default)
+        yield from chat_models_in(model.default)
     else:
         yield model
 
 
-def rebuilt(model: Model, change: Callable[[Model], Model]) -> Model:
-    """The same runnable with each chat model in it changed, or the binding that gives it its tools."""
+def map_chat_models(model: Model, change: Callable[[Model], Model]) -> Model:
+    """The same runnable with each chat model in it replaced, together with the binding that gives it its tools."""
     if isinstance(model, RunnableSequence):
-        steps, at = list(model.steps), _place(model)
-        steps[at] = rebuilt(steps[at], change)
+        steps, at = list(model.steps), _model_index(model)
+        steps[at] = map_chat_models(steps[at], change)
         return RunnableSequence(*steps, name=model.name)
     if isinstance(model, RunnableWithFallbacks):
-        fallbacks = [rebuilt(fallback, change) for fallback in model.fallbacks]
-        return model.model_copy(update={"runnable": rebuilt(model.runnable, change), "fallbacks": fallbacks})
+        fallbacks = [map_chat_models(fallback, change) for fallback in model.fallbacks]
+        return model.model_copy(update={"runnable": map_chat_models(model.runnable, change), "fallbacks": fallbacks})
     if isinstance(model, RunnableBindingBase) and "tools" not in model.kwargs:
-        return model.model_copy(update={"bound": rebuilt(model.bound, change)})
+        return model.model_copy(update={"bound": map_chat_models(model.bound, change)})
     return change(model)
 
 
-def _place(sequence: RunnableSequence[Any, Any]) -> int:
+def _model_index(sequence: RunnableSequence[Any, Any]) -> int:
     """The index of the model in a sequence. A prompt may come before it and a parser after it."""
     for at, step in enumerate(sequence.steps):
-        if any(isinstance(leaf, BaseChatModel) or _binds_tools(leaf) for leaf in leaves(step)):
+        if any(isinstance(inner, BaseChatModel) or _binds_tools(inner) for inner in chat_models_in(step)):
             return at
     raise ValueError(f"`model` is a sequence without a chat model in it: {sequence!r}")
 
@@ -182,9 +188,9 @@ def _place(sequence: RunnableSequence[Any, Any]) -> int:
 # ---------------------------------------------------------------- what a model can do
 
 
-def calls_tools(model: Any) -> bool:
+def can_call_tools(model: Any) -> bool:
     """Whether a model can call tools natively: it is bound to some, or its class knows how to bind them."""
-    return bound_names(model) is not None or all(_binds_tools(leaf) for leaf in leaves(model))
+    return bound_names(model) is not None or all(_binds_tools(inner) for inner in chat_models_in(model))
 
 
 def _binds_tools(model: Any) -> bool:
@@ -192,11 +198,11 @@ def _binds_tools(model: Any) -> bool:
     return own is not None and own is not BaseChatModel.bind_tools
 
 
-def knows_schemas(model: Any, *, beside_tools: bool = False) -> bool:
+def enforces_schemas(model: Any, *, beside_tools: bool = False) -> bool:
     """Whether its profile says that the provider enforces schemas. With fallbacks, all must."""
     return all(
-        (_profile(leaf) or {}).get("structured_output") and not (beside_tools and _is_either_or(leaf))
-        for leaf in leaves(model)
+        (_profile(inner) or {}).get("structured_output") and not (beside_tools and _is_either_or(inner))
+        for inner in chat_models_in(model)
     )
 
 
@@ -223,7 +229,7 @@ def bound_names(model: Any) -> set[str] | None:
             found.append({name for spec in specs if (name := tool_name(spec))})
         return inner
 
-    rebuilt(model, look)
+    map_chat_models(model, look)
     return found[0] if found else None
 
 
@@ -238,8 +244,8 @@ def tool_name(tool: BaseTool | dict[str, Any]) -> str | None:
 # ---------------------------------------------------------------- with tools, without, and as the run's config says
 
 
-def offering(
-    model: Model, tools: Offer, known: Collection[str] = (), format_binding: FormatBinding | None = None
+def with_tools(
+    model: Model, tools: ToolSpecs, known: Collection[str] = (), format_binding: FormatBinding | None = None
 ) -> Model:
     """The model with these tools bound. If the caller has bound them already, the model is unchanged.
 
@@ -260,10 +266,10 @@ def offering(
             return _bound(inner, tools, more)
         return inner.bind(**more) if more else inner
 
-    return rebuilt(model, bind)
+    return map_chat_models(model, bind)
 
 
-def _bound(model: Model, tools: Offer, more: dict[str, Any]) -> Model:
+def _bound(model: Model, tools: ToolSpecs, more: dict[str, Any]) -> Model:
     try:
         return cast("Model", cast("Any", model).bind_tools(list(tools), **more))
     except (NotImplementedError, AttributeError):
@@ -284,8 +290,8 @@ def _check_bound(already: set[str], wanted: set[str], known: set[str]) -> None:
 def plain(model: Model) -> Model:
     """The model for everything except decisions: without tools, prompt or parser."""
     if isinstance(model, RunnableSequence):
-        return plain(model.steps[_place(model)])
-    return rebuilt(model, _without_tools)
+        return plain(model.steps[_model_index(model)])
+    return map_chat_models(model, _without_tools)
 
 
 def _without_tools(model: Model) -> Model:

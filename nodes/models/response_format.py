@@ -18,7 +18,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from langgraph_reflexion.driver import Waits, within
 from langgraph_reflexion.nodes.exceptions import describe, misfits, model_fault, status_of
 from langgraph_reflexion.nodes.models.asking import Meter, Spent, ask, metered, quiet, raise_control_flow
-from langgraph_reflexion.nodes.models.choice import Model, knows_schemas, rebuilt
+from langgraph_reflexion.nodes.models.choice import Model, enforces_schemas, map_chat_models
 from langgraph_reflexion.nodes.tools.arguments import json_schema_check, wrong_schema
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.text.json_text import JsonError, read_json
@@ -85,7 +85,7 @@ class ResponseFormat:
         """Whether it is part of each request of this model."""
         if not self.is_object:
             return False
-        return self.forced or (not self.is_tool and knows_schemas(model, beside_tools=beside_tools))
+        return self.forced or (not self.is_tool and enforces_schemas(model, beside_tools=beside_tools))
 
     def read(self, text: str) -> tuple[Any, str]:
         """The value in an answer's text, or what is wrong with it."""
@@ -160,7 +160,7 @@ class ResponseFormat:
         is_model = isinstance(self.type, type) and issubclass(self.type, BaseModel)
         schema = self.type if is_model else {**self.json_schema, "title": self.name}
         try:
-            return rebuilt(model, lambda inner: cast("Any", inner).with_structured_output(schema))
+            return map_chat_models(model, lambda inner: cast("Any", inner).with_structured_output(schema))
         except Exception as fault:  # noqa: BLE001 — nothing is asked yet: whatever it is, words are left
             raise_control_flow(fault)
             return None

@@ -26,7 +26,7 @@ from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.host import checkpoints, emit_step
 from langgraph_reflexion.nodes.models.asking import Meter, ask, call_silently, metered, raise_control_flow
-from langgraph_reflexion.nodes.models.choice import knows_schemas, model_for
+from langgraph_reflexion.nodes.models.choice import enforces_schemas, model_for
 from langgraph_reflexion.nodes.models.response_format import schema_binding
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
 from langgraph_reflexion.prompts import Prompts
@@ -185,7 +185,7 @@ def _ask(
         final = yield call_silently(model, {"messages": [message]}, named, recursion_limit=STEPS_OF_A_GRAPH)
         return _last_words(final)
     # A sequence, as `with_structured_output` returns, has its own format.
-    if schema is not None and not isinstance(model, RunnableSequence) and knows_schemas(model):
+    if schema is not None and not isinstance(model, RunnableSequence) and enforces_schemas(model):
         model = model.bind(**schema_binding("verdict", schema))
     reply = yield from ask(model, [message], config, retries=run.model_retries, aside=name)
     return reply.message.text

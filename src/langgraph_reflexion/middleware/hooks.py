@@ -61,7 +61,7 @@ from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.finish import end_message
 from langgraph_reflexion.nodes.host import was_resumed
-from langgraph_reflexion.nodes.models.choice import GivenModel, model_for, tool_name
+from langgraph_reflexion.nodes.models.choice import FixedModel, model_for, tool_name
 from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import Native
 from langgraph_reflexion.nodes.recall import AgentMemory
@@ -127,7 +127,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         self._asks_person = any(check.asks_person for check in named(checks))
         self._parts = Parts(
             actor=Actor(
-                choice=GivenModel(model_for(reflector, "reflector"), missing=NO_MODEL),
+                choice=FixedModel(model_for(reflector, "reflector"), missing=NO_MODEL),
                 protocol=Native(()),
                 prompts=texts,
                 raises_faults=True,
@@ -218,7 +218,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         asked = Handler(request, handler, f"{state['about']['id']}-{len(state['messages'])}")
         actor = replace(
             self._parts.actor,
-            choice=GivenModel(request.model, asked, missing=NO_MODEL),
+            choice=FixedModel(request.model, asked, missing=NO_MODEL),
             instructions=Instructions(request.system_message),
         )
         tools = self._tools_of(request.tools)
