@@ -23,7 +23,7 @@ from langgraph_reflexion.nodes.exceptions import (
 )
 from langgraph_reflexion.nodes.host import emit_failure, emit_step, is_first_step, was_resumed
 from langgraph_reflexion.nodes.models import prompt as block
-from langgraph_reflexion.nodes.models.asking import Meter, Reply, Spent, add_spent, raise_control_flow, spent_on
+from langgraph_reflexion.nodes.models.calling import Meter, Reply, Spent, add_spent, raise_control_flow, spent_on
 from langgraph_reflexion.nodes.models.prompt import older_memos, shown_reflection
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired, transcript
 from langgraph_reflexion.nodes.reflect import KEPT_REFLECTIONS

@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.context import Limits
 from langgraph_reflexion.nodes.host import emit
-from langgraph_reflexion.nodes.models.asking import Reply, Spent, add_spent
+from langgraph_reflexion.nodes.models.calling import Reply, Spent, add_spent
 from langgraph_reflexion.schemas import Attempt, Failure, Signal, StopReason, Usage
 from langgraph_reflexion.state import Mark, Tally, Update
 from langgraph_reflexion.text.tokens import count_tokens

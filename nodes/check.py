@@ -12,7 +12,7 @@ from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.budget import Budget, end_attempt, new_failure
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.host import emit_failure, runtime_of, was_resumed
-from langgraph_reflexion.nodes.models.asking import Meter, Spent, add_spent
+from langgraph_reflexion.nodes.models.calling import Meter, Spent, add_spent
 from langgraph_reflexion.nodes.models.prompt import with_failure_turn
 from langgraph_reflexion.nodes.models.protocols import as_text, object_of
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat, format_of

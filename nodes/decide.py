@@ -15,7 +15,14 @@ from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.budget import Budget, new_failure
 from langgraph_reflexion.nodes.exceptions import as_sentence, describe, lacks_tools, model_fault
 from langgraph_reflexion.nodes.host import emit_failure, emit_step
-from langgraph_reflexion.nodes.models.asking import Reply, add_spent, ask, cut_off, raise_control_flow, refusal_in
+from langgraph_reflexion.nodes.models.calling import (
+    Reply,
+    add_spent,
+    call_model,
+    cut_off,
+    raise_control_flow,
+    refusal_in,
+)
 from langgraph_reflexion.nodes.models.choice import Model, ModelChoice
 from langgraph_reflexion.nodes.models.decision_json import Invalid
 from langgraph_reflexion.nodes.models.prompt import (
@@ -26,7 +33,7 @@ from langgraph_reflexion.nodes.models.prompt import (
     with_failure_turn,
 )
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED, ModelProtocol, Native, written_call
-from langgraph_reflexion.nodes.models.streaming import ask_for_object
+from langgraph_reflexion.nodes.models.streaming import call_json_model
 from langgraph_reflexion.nodes.models.transcript import bounded, call_ids, fenced, paired, shortened, with_ids
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.prompts import Prompts
@@ -138,18 +145,15 @@ def _ask(
     setting, a script without replies, and an exception in the caller's prompt function.
     """
     native = isinstance(actor.protocol, Native)
-    ask_model: Callable[..., Waits[Reply]] = ask if native or not actor.protocol.rules else ask_for_object
+    call: Callable[..., Waits[Reply]] = call_model if native or not actor.protocol.rules else call_json_model
     if actor.hold_answers:
-        ask_model = partial(ask, aside="decide")
+        call = partial(call_model, silent_as="decide")
     harder = False
     while True:
         prompt = yield from _prompt(actor, budget, state, config, repair, harder=harder)
         try:
-            return prompt, (
-                yield from ask_model(
-                    model, prompt, config, seconds=budget.left(state), retries=budget.limits.model_retries
-                )
-            )
+            seconds, retries = budget.left(state), budget.limits.model_retries
+            return prompt, (yield from call(model, prompt, config, seconds=seconds, retries=retries))
         except Exception as fault:
             raise_control_flow(fault)
             kind = model_fault(fault)

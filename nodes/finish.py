@@ -24,7 +24,7 @@ from langgraph_reflexion.nodes.budget import Budget, came_back, end_attempt, usa
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.host import emit, streams_tokens, values_now
-from langgraph_reflexion.nodes.models.asking import stopped_by_provider
+from langgraph_reflexion.nodes.models.calling import stopped_by_provider
 from langgraph_reflexion.nodes.models.transcript import bounded, calls_in, is_paired, not_run, paired
 from langgraph_reflexion.nodes.recall import AgentMemory, best_effort, has_failed
 from langgraph_reflexion.nodes.remember import confirm_lessons, remember_success

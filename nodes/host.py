@@ -123,7 +123,7 @@ def runtime_of(config: RunnableConfig) -> Runtime[Any]:
     return cast("Runtime[Any] | None", conf(config).get("__pregel_runtime")) or Runtime()
 
 
-def silent(config: RunnableConfig, *, recursion_limit: int, context: bool = True) -> RunnableConfig:
+def silent_graph_config(config: RunnableConfig, *, recursion_limit: int, context: bool = True) -> RunnableConfig:
     """The config for a graph called inside a node, so that no stream of messages or events shows it."""
     runtime = replace(runtime_of(config), stream_writer=lambda _event: None)
     inside = {**conf(config), "__pregel_runtime": runtime if context else replace(runtime, context=None)}

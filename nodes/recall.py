@@ -20,7 +20,7 @@ from langgraph_reflexion.driver import Wait, Waits, either, within
 from langgraph_reflexion.memory import Indexes, LessonBook, Selection, label, resolve_namespace, withheld
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.host import conf, emit, runtime_of, user_of
-from langgraph_reflexion.nodes.models.asking import raise_control_flow
+from langgraph_reflexion.nodes.models.calling import raise_control_flow
 from langgraph_reflexion.nodes.models.prompt import failure_number, with_failure_turn
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import Failure

@@ -12,7 +12,7 @@ from langgraph_reflexion.memory import Selection, concrete, replaces_reflection,
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.host import USAGE, emit, emit_lesson
-from langgraph_reflexion.nodes.models.asking import Spent
+from langgraph_reflexion.nodes.models.calling import Spent
 from langgraph_reflexion.nodes.models.prompt import failure_number, is_shown, with_failure_turn
 from langgraph_reflexion.nodes.observe import to_block
 from langgraph_reflexion.nodes.recall import AgentMemory, choose_shown, find_lessons, has_failed

@@ -18,7 +18,7 @@ from langgraph_reflexion.nodes.ask import can_ask_user
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import describe, model_fault
-from langgraph_reflexion.nodes.models.asking import Spent, add_spent, ask, raise_control_flow
+from langgraph_reflexion.nodes.models.calling import Spent, add_spent, call_model, raise_control_flow
 from langgraph_reflexion.nodes.models.choice import Model, enforces_schemas
 from langgraph_reflexion.nodes.models.prompt import failure_number, shown_reflection
 from langgraph_reflexion.nodes.models.response_format import schema_binding, with_schema
@@ -107,7 +107,9 @@ def ask_for_reflection(case: Case, depth: Depth, spent: Spent) -> Waits[tuple[Re
         if again and case.is_late(spent):
             break
         try:
-            reply = yield from ask(bound, messages, config, seconds=case.budget.left(case.state), aside="reflect")
+            reply = yield from call_model(
+                bound, messages, config, seconds=case.budget.left(case.state), silent_as="reflect"
+            )
         except Exception as fault:
             raise_control_flow(fault)
             spent, reason = add_spent(spent, [0, 0, 0, 1]), describe(fault)

@@ -17,7 +17,7 @@ from langgraph_reflexion.driver import NeedsAsyncError, Wait, Waits, pause
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.exceptions import LONGEST_PAUSE, describe, is_transient, pause_before, tool_error_class
 from langgraph_reflexion.nodes.host import has_parent, is_bad_resume, values_now, was_resumed
-from langgraph_reflexion.nodes.models.asking import Meter, raise_control_flow
+from langgraph_reflexion.nodes.models.calling import Meter, raise_control_flow
 from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator, complaints, decided

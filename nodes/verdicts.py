@@ -11,15 +11,14 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from langchain_core.messages import ToolCall
-from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 
 from langgraph_reflexion.driver import NeedsAsyncError, Waits, accepts, call_function, either, within
 from langgraph_reflexion.nodes.exceptions import describe
-from langgraph_reflexion.nodes.models.asking import Meter, default_config, metered, raise_control_flow
+from langgraph_reflexion.nodes.models.calling import Meter, default_config, metered, raise_control_flow
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat
 from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.schemas import Origin, Run, Verdict
@@ -65,11 +64,11 @@ class NamedCheck:
         called = either(self.function, twin, answer, run) if twin else call_function(what, self.function, answer, run)
 
         def sync() -> Any:
-            with _aside(meter):
+            with _silent_and_metered(meter):
                 return called.sync()
 
         async def later() -> Any:
-            with _aside(meter):
+            with _silent_and_metered(meter):
                 return await called.later()
 
         try:
@@ -100,14 +99,14 @@ class NamedCheck:
 
 
 @contextmanager
-def _aside(meter: Meter) -> Iterator[None]:
+def _silent_and_metered(meter: Meter) -> Iterator[None]:
     """A context in which the model calls of a check stream no tokens to the user, and their cost is counted."""
     config = var_child_runnable_config.get()
     if config is None:
         yield
         return
-    quiet = {**config, "tags": [*(config.get("tags") or []), "nostream"]}
-    with default_config(metered(cast("RunnableConfig", quiet), meter)):
+    silent: Any = {**config, "tags": [*(config.get("tags") or []), "nostream"]}
+    with default_config(metered(silent, meter)):
         yield
 
 

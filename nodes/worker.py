@@ -35,7 +35,7 @@ from langgraph_reflexion.driver import (
     within,
 )
 from langgraph_reflexion.nodes.host import checkpoints
-from langgraph_reflexion.nodes.models.asking import Meter, cut_off_by_provider, default_config, metered, refusal_in
+from langgraph_reflexion.nodes.models.calling import Meter, cut_off_by_provider, default_config, metered, refusal_in
 from langgraph_reflexion.nodes.models.choice import Model, chat_models_in, plain
 from langgraph_reflexion.schemas import Outcome
 

@@ -12,7 +12,7 @@ from langgraph_reflexion.nodes.budget import Budget, end_attempt
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import as_sentence, describe, model_fault
 from langgraph_reflexion.nodes.host import emit_failure
-from langgraph_reflexion.nodes.models.asking import ask, cut_off_by_provider, raise_control_flow
+from langgraph_reflexion.nodes.models.calling import call_model, cut_off_by_provider, raise_control_flow
 from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.nodes.models.protocols import as_text
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired
@@ -53,7 +53,7 @@ def wrap_up(
         prompt = yield from _prompt(actor, budget, state, config, best, shown)
         try:
             # It may run after the deadline. Then it gets at most that time once more, so it cannot hang.
-            reply = yield from ask(
+            reply = yield from call_model(
                 fallback, prompt, config, seconds=budget.limits.deadline, retries=budget.limits.model_retries
             )
         except Exception as fault:

@@ -28,7 +28,7 @@ from langgraph_reflexion.nodes.auditing.evidence import (
     tools_called,
 )
 from langgraph_reflexion.nodes.exceptions import describe
-from langgraph_reflexion.nodes.models.asking import call_silently, raise_control_flow
+from langgraph_reflexion.nodes.models.calling import call_silently, raise_control_flow
 from langgraph_reflexion.nodes.remember import foreign_texts
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Lesson, Origin, Trigger, Usage

@@ -16,7 +16,7 @@ from langgraph_reflexion.nodes.budget import Budget, usage_of
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import model_fault
 from langgraph_reflexion.nodes.host import emit
-from langgraph_reflexion.nodes.models.asking import Spent, ask, raise_control_flow
+from langgraph_reflexion.nodes.models.calling import Spent, call_model, raise_control_flow
 from langgraph_reflexion.nodes.models.choice import Model, enforces_schemas
 from langgraph_reflexion.nodes.models.response_format import schema_binding, with_schema
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
@@ -126,10 +126,10 @@ def _asked(
     native = enforces_schemas(model)
     if not native:
         question = with_schema(question, schema, prompts)
-    asking = model.bind(**schema_binding("SelfCheck", schema)) if native else model
+    bound = model.bind(**schema_binding("SelfCheck", schema)) if native else model
     messages: list[AnyMessage] = [HumanMessage(question)]
     try:
-        reply = yield from ask(asking, messages, config, seconds=budget.left(state), aside="self_check")
+        reply = yield from call_model(bound, messages, config, seconds=budget.left(state), silent_as="self_check")
     except Exception as fault:
         raise_control_flow(fault)
         if model_fault(fault) == "setting" and not native:

@@ -17,7 +17,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ValidationError
 
 from langgraph_reflexion.nodes.exceptions import describe
-from langgraph_reflexion.nodes.models.asking import media_in, stopped_by_provider
+from langgraph_reflexion.nodes.models.calling import media_in, stopped_by_provider
 from langgraph_reflexion.nodes.models.decision_json import Invalid, names_a_field, read_object
 from langgraph_reflexion.nodes.models.transcript import bounded, calls_in, not_run
 from langgraph_reflexion.prompts import Prompts

@@ -17,7 +17,14 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from langgraph_reflexion.driver import Waits, within
 from langgraph_reflexion.nodes.exceptions import describe, misfits, model_fault, status_of
-from langgraph_reflexion.nodes.models.asking import Meter, Spent, ask, metered, quiet, raise_control_flow
+from langgraph_reflexion.nodes.models.calling import (
+    Meter,
+    Spent,
+    call_model,
+    metered,
+    raise_control_flow,
+    silent_config,
+)
 from langgraph_reflexion.nodes.models.choice import Model, enforces_schemas, map_chat_models
 from langgraph_reflexion.nodes.tools.arguments import json_schema_check, wrong_schema
 from langgraph_reflexion.prompts import Prompts
@@ -124,16 +131,16 @@ class ResponseFormat:
         `seconds` returns how long it may take.
         """
         instruction = words.render("shape", answer=answer)
-        asking: list[AnyMessage] = [*messages, HumanMessage(instruction)]
+        prompt: list[AnyMessage] = [*messages, HumanMessage(instruction)]
         if self.prompt:
-            asking = [SystemMessage(self.prompt), *asking]
+            prompt = [SystemMessage(self.prompt), *prompt]
         structured = self._structured(model)
         if structured is not None:
             meter = Meter()
-            silent = metered(quiet(config, "shape"), meter)
+            silent = metered(silent_config(config, "shape"), meter)
             try:
                 value = yield within(
-                    seconds(), lambda: structured.invoke(asking, silent), lambda: structured.ainvoke(asking, silent)
+                    seconds(), lambda: structured.invoke(prompt, silent), lambda: structured.ainvoke(prompt, silent)
                 )
             except Exception as fault:
                 raise_control_flow(fault)
@@ -144,9 +151,9 @@ class ResponseFormat:
             else:
                 fitted, wrong = self.validate(value) if value is not None else (None, "no value was returned")
                 return fitted, wrong, meter.spent
-        in_words = [*asking[:-1], HumanMessage(with_schema(instruction, self.json_schema, words))]
+        in_words = [*prompt[:-1], HumanMessage(with_schema(instruction, self.json_schema, words))]
         try:
-            reply = yield from ask(model, in_words, config, seconds=seconds(), aside="shape")
+            reply = yield from call_model(model, in_words, config, seconds=seconds(), silent_as="shape")
         except Exception as fault:
             raise_control_flow(fault)
             if model_fault(fault) == "setting":

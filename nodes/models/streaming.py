@@ -12,7 +12,7 @@ from langgraph.graph.message import push_message
 
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.host import streams_tokens
-from langgraph_reflexion.nodes.models.asking import Reply, ask
+from langgraph_reflexion.nodes.models.calling import Reply, call_model
 from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.text.json_text import OpenError, TangledError, Torn, after_thinking, unescape, values_in
 
@@ -30,7 +30,7 @@ _HIGH = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}|[\ud800-\udbff]")
 """The first half of a character, which waits for the other."""
 
 
-def ask_for_object(
+def call_json_model(
     model: Model,
     messages: Sequence[AnyMessage],
     config: RunnableConfig,
@@ -38,12 +38,12 @@ def ask_for_object(
     seconds: float | None = None,
     retries: int = 0,
 ) -> Waits[Reply]:
-    """Ask for one object, and stream the tokens of its `final` if a caller streams tokens.
+    """The reply of a model under the JSON protocol. If a caller streams tokens, only those of `final` are streamed.
 
     The object itself is not for the user, so the model's own stream is tagged `nostream`.
     """
     asked = _Streamed(model) if streams_tokens(config) else model
-    return (yield from ask(asked, messages, config, seconds=seconds, retries=retries, aside="decide"))
+    return (yield from call_model(asked, messages, config, seconds=seconds, retries=retries, silent_as="decide"))
 
 
 class _Streamed(Runnable[Any, Any]):

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from langgraph_reflexion.driver import Waits, accepts, is_async, run_async, run_sync
-from langgraph_reflexion.nodes.models.asking import Meter
+from langgraph_reflexion.nodes.models.calling import Meter
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat
 from langgraph_reflexion.nodes.verdicts import NamedCheck, named
 from langgraph_reflexion.schemas import Run, Verdict

@@ -9,7 +9,7 @@ from typing import Any
 
 from langgraph_reflexion.checks.check import Check, Judge, members_of
 from langgraph_reflexion.driver import Waits, accepts, call_function
-from langgraph_reflexion.nodes.models.asking import Meter
+from langgraph_reflexion.nodes.models.calling import Meter
 from langgraph_reflexion.nodes.verdicts import Judged, NamedCheck, decided, together, verdicts_on
 from langgraph_reflexion.schemas import Dimension, Run, Verdict
 from langgraph_reflexion.text.task import GENERAL, TOPICS, topic_of

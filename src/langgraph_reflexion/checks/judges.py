@@ -25,7 +25,7 @@ from langgraph_reflexion.context import field_of
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.host import checkpoints, emit_step
-from langgraph_reflexion.nodes.models.asking import Meter, ask, call_silently, metered, raise_control_flow
+from langgraph_reflexion.nodes.models.calling import Meter, call_model, call_silently, metered, raise_control_flow
 from langgraph_reflexion.nodes.models.choice import enforces_schemas, model_for
 from langgraph_reflexion.nodes.models.response_format import schema_binding
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
@@ -187,7 +187,7 @@ def _ask(
     # A sequence, as `with_structured_output` returns, has its own format.
     if schema is not None and not isinstance(model, RunnableSequence) and enforces_schemas(model):
         model = model.bind(**schema_binding("verdict", schema))
-    reply = yield from ask(model, [message], config, retries=run.model_retries, aside=name)
+    reply = yield from call_model(model, [message], config, retries=run.model_retries, silent_as=name)
     return reply.message.text
 
 

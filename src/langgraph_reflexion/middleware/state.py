@@ -15,7 +15,7 @@ from langgraph.types import Command
 from langgraph_reflexion.nodes.budget import Budget, end_attempt
 from langgraph_reflexion.nodes.finish import end_message
 from langgraph_reflexion.nodes.host import steps_of
-from langgraph_reflexion.nodes.models.asking import with_valid_text
+from langgraph_reflexion.nodes.models.calling import with_valid_text
 from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.nodes.tool import names_fields, updates_of
 from langgraph_reflexion.schemas import Outcome

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from langgraph_reflexion.driver import Wait, Waits, pause, within
 from langgraph_reflexion.nodes.exceptions import is_lost_connection, pause_before
-from langgraph_reflexion.nodes.host import silent
+from langgraph_reflexion.nodes.host import silent_graph_config
 from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.text.json_text import map_texts, valid_text
 
@@ -35,21 +35,21 @@ class Reply(NamedTuple):
     spent: Spent
 
 
-def ask(
+def call_model(
     model: Model,
     messages: Sequence[AnyMessage],
     config: RunnableConfig,
     *,
     seconds: float | None = None,
     retries: int = 0,
-    aside: str | None = None,
+    silent_as: str | None = None,
 ) -> Waits[Reply]:
-    """Ask for one reply, and wait at most `seconds`. With `aside`, a name for traces, nothing is streamed to the user.
+    """The reply of a model, within `seconds`. With `silent_as`, a name for traces, nothing is streamed to the user.
 
     A lost connection is retried with backoff, in addition to the client's retries. The reply is cleaned so that it can
     be stored and sent again.
     """
-    config = config if aside is None else quiet(config, aside)
+    config = config if silent_as is None else silent_config(config, silent_as)
     # Most texts are ASCII and need no second look: the whole conversation is read before each decision.
     prompt = [m if isinstance(m.content, str) and m.content.isascii() else with_valid_text(m) for m in messages]
     inner, kwargs = _unwrapped(model)
@@ -133,7 +133,7 @@ def _proper_calls(message: AIMessage) -> tuple[list[Any], list[Any]]:
     return calls, invalid
 
 
-def quiet(config: RunnableConfig, name: str) -> RunnableConfig:
+def silent_config(config: RunnableConfig, name: str) -> RunnableConfig:
     """A config whose model call has its own name in traces and streams nothing to the user."""
     return cast("RunnableConfig", {**config, "tags": [*(config.get("tags") or []), "nostream"], "run_name": name})
 
@@ -284,7 +284,7 @@ def call_silently(
     seconds: float | None = None,
 ) -> Wait:
     """Call a graph inside a node, without showing it in the run's streams."""
-    inside = silent(config, recursion_limit=recursion_limit, context=context)
+    inside = silent_graph_config(config, recursion_limit=recursion_limit, context=context)
 
     def sync() -> Any:
         with default_config(inside):  # LangGraph merges the callbacks around a call into its own

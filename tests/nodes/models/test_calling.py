@@ -8,7 +8,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableBinding
 
 from langgraph_reflexion.driver import run_sync
-from langgraph_reflexion.nodes.models.asking import ask
+from langgraph_reflexion.nodes.models.calling import call_model
 
 
 class Counting(RunnableBinding[Any, Any]):
@@ -38,9 +38,11 @@ class Echo(SimpleChatModel):
     ],
 )
 def test_a_binding_does_what_it_says(model, answer):
-    assert run_sync(ask(model, [HumanMessage("hello")], {})).message.text == answer
+    assert run_sync(call_model(model, [HumanMessage("hello")], {})).message.text == answer
 
 
 def test_a_model_with_bound_tools_is_called_without_its_binding(monkeypatch):
     monkeypatch.setattr(RunnableBinding, "_merge_configs", None)  # it would be called with each request
-    assert run_sync(ask(Echo().bind(top_k=3), [HumanMessage("hello")], {})).message.text == "hello {'top_k': 3} []"
+    assert (
+        run_sync(call_model(Echo().bind(top_k=3), [HumanMessage("hello")], {})).message.text == "hello {'top_k': 3} []"
+    )
