@@ -12,7 +12,7 @@ from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.budget import Budget, end_attempt, new_failure
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.host import emit_failure, runtime_of, was_resumed
-from langgraph_reflexion.nodes.models.calling import Meter, Spent, add_spent
+from langgraph_reflexion.nodes.models.calling import Meter
 from langgraph_reflexion.nodes.models.prompt import with_failure_turn
 from langgraph_reflexion.nodes.models.protocols import as_text, object_of
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat, format_of
@@ -51,24 +51,23 @@ def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, conf
     text, message = _answer_in(state)
     success_score = budget.limits.success_score
     verdicts: list[Verdict] = []
-    spent: Spent = [0, 0, 0, 0]
+    meter = Meter()
     value: Any = text if (given := state.get("structured_response")) is None else given
     edited: str | None = None
     response_format = evaluator.response_format
     if response_format is not None:
-        value, fault, spent = yield from _formatted(
-            response_format, actor, budget, state, text, config, is_models=message is not None
+        value, fault = yield from _formatted(
+            response_format, actor, budget, state, text, config, meter, from_model=message is not None
         )
         if fault:
             verdicts.append(Verdict(passed=False, feedback=fault, check="response_format"))
     if not verdicts:
-        run, meter = (yield from _run_for_checks(evaluator, actor, budget, state, config)), Meter()
-        form_of_edit = format_of(given) if response_format is None and given is not None else response_format
-        reread = form_of_edit.read if form_of_edit is not None else unchanged
-        judged = yield from verdicts_on(evaluator.checks, value, run, meter, partial(budget.left, state), reread)
+        run = yield from _run_for_checks(evaluator, actor, budget, state, config)
+        format_of_edit = format_of(given) if response_format is None and given is not None else response_format
+        read_edit = format_of_edit.read if format_of_edit is not None else unchanged
+        judged = yield from verdicts_on(evaluator.checks, value, run, meter, partial(budget.left, state), read_edit)
         verdicts = [with_contradiction(verdict, success_score) for verdict in judged.verdicts]
         value, edited = judged.answer, judged.edited
-        spent = add_spent(spent, meter.spent)
         text = text if edited is None else edited
     accepted, score = together(verdicts, success_score)
     update: Update = {"verdicts": verdicts, "resumed_at": state["resumed_at"], "failure": None}
@@ -82,7 +81,7 @@ def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, conf
         update |= {"failure": failure, "failures": failures, "patch": turns}
     elif response_format is not None or given is not None:
         update["structured_response"] = value
-    tally = budget.tally(state, spent=spent, attempts=1)
+    tally = budget.tally(state, spent=meter.spent, attempts=1)
     judged_state = {**state, "failures": failures}
     update |= end_attempt(judged_state, config, tally, answer=text, score=score, verdicts=verdicts)
     update["progress"] = {"node": "check", "accepted": accepted, "score": score}
@@ -126,25 +125,26 @@ def _formatted(
     state: State,
     text: str,
     config: RunnableConfig,
+    meter: Meter,
     *,
-    is_models: bool,
-) -> Waits[tuple[Any, str, Spent]]:
-    """The answer as a value of the response format, with one more model call if its text does not fit."""
+    from_model: bool,
+) -> Waits[tuple[Any, str]]:
+    """The answer as a value of the response format, or what is wrong with it.
+
+    A text that does not fit is converted by one more model call, unless the provider enforces the format.
+    """
     pending = pending_decision(state)
     if pending is not None and pending["refused"]:  # a refusal must not become a made-up value
-        return None, f"the model refused: {text}", [0, 0, 0, 0]
+        return None, f"the model refused: {text}"
     value, fault = response_format.read(text)
     if not fault:
-        return value, "", [0, 0, 0, 0]
+        return value, ""
     model = yield from actor.plain_model(state, config)
-    if is_models and actor.choice.enforces_format(model):
-        return None, fault, [0, 0, 0, 0]
+    if from_model and actor.choice.enforces_format(model):
+        return None, fault
     conversation = as_text(paired(state["messages"]), object_of)
-    return (
-        yield from response_format.convert(
-            model, text, conversation, actor.prompts, config, partial(budget.left, state)
-        )
-    )
+    seconds = partial(budget.left, state)
+    return (yield from response_format.convert(model, text, conversation, actor.prompts, config, meter, seconds))
 
 
 def _run_for_checks(

@@ -234,10 +234,14 @@ def add_spent(left: Spent, right: Spent) -> Spent:
 
 
 class Meter:
-    """Tokens and calls of model calls that the caller's code makes."""
+    """Counts the tokens and calls of model calls that a node does not make itself, such as those of a check."""
 
     def __init__(self) -> None:
         self.spent: Spent = [0, 0, 0, 0]
+
+    def add(self, spent: Spent) -> None:
+        """Add the cost of one call."""
+        self.spent = add_spent(self.spent, spent)
 
 
 class _Count(BaseCallbackHandler):
@@ -249,7 +253,7 @@ class _Count(BaseCallbackHandler):
     def on_llm_end(self, response: LLMResult, **kwargs: Any) -> None:
         first = response.generations[0][0] if response.generations and response.generations[0] else None
         if isinstance(first, ChatGeneration) and isinstance(first.message, AIMessage):
-            self.meter.spent = add_spent(self.meter.spent, spent_on(first.message))
+            self.meter.add(spent_on(first.message))
 
 
 def metered(config: RunnableConfig, meter: Meter, *others: BaseCallbackHandler) -> RunnableConfig:

@@ -19,7 +19,6 @@ from langgraph_reflexion.driver import Waits, within
 from langgraph_reflexion.nodes.exceptions import describe, misfits, model_fault, status_of
 from langgraph_reflexion.nodes.models.calling import (
     Meter,
-    Spent,
     call_model,
     metered,
     raise_control_flow,
@@ -124,11 +123,12 @@ class ResponseFormat:
         messages: list[AnyMessage],
         words: Prompts,
         config: RunnableConfig,
+        meter: Meter,
         seconds: Callable[[], float | None] = lambda: None,
-    ) -> Waits[tuple[Any, str, Spent]]:
-        """Convert an answer with one more call, with the model's structured output or else with a prompt.
+    ) -> Waits[tuple[Any, str]]:
+        """An answer as a value, by one more call: with the model's structured output, or else with a prompt.
 
-        `seconds` returns how long it may take.
+        Returns what `read` returns. `seconds` returns how long the call may take.
         """
         instruction = words.render("shape", answer=answer)
         prompt: list[AnyMessage] = [*messages, HumanMessage(instruction)]
@@ -136,7 +136,6 @@ class ResponseFormat:
             prompt = [SystemMessage(self.prompt), *prompt]
         structured = self._structured(model)
         if structured is not None:
-            meter = Meter()
             silent = metered(silent_config(config, "shape"), meter)
             try:
                 value = yield within(
@@ -145,12 +144,13 @@ class ResponseFormat:
             except Exception as fault:
                 raise_control_flow(fault)
                 if model_fault(fault) != "setting":
-                    return None, describe(fault), meter.spent if meter.spent[3] else [0, 0, 0, 1]
+                    if not meter.spent[3]:
+                        meter.add([0, 0, 0, 1])
+                    return None, describe(fault)
                 if status_of(fault) in (401, 403):
                     raise
             else:
-                fitted, wrong = self.validate(value) if value is not None else (None, "no value was returned")
-                return fitted, wrong, meter.spent
+                return self.validate(value) if value is not None else (None, "no value was returned")
         in_words = [*prompt[:-1], HumanMessage(with_schema(instruction, self.json_schema, words))]
         try:
             reply = yield from call_model(model, in_words, config, seconds=seconds(), silent_as="shape")
@@ -158,9 +158,10 @@ class ResponseFormat:
             raise_control_flow(fault)
             if model_fault(fault) == "setting":
                 raise
-            return None, describe(fault), [0, 0, 0, 1]
-        value, wrong = self.read(reply.message.text)
-        return value, wrong, reply.spent
+            meter.add([0, 0, 0, 1])
+            return None, describe(fault)
+        meter.add(reply.spent)
+        return self.read(reply.message.text)
 
     def _structured(self, model: Model) -> Model | None:
         """The model with its class's structured output. None if it has none."""
