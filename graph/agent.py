@@ -48,7 +48,7 @@ from langgraph_reflexion.nodes.models.response_format import ResponseFormat
 from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.nodes.reflection import Reflector
 from langgraph_reflexion.nodes.tools.toolbox import toolbox_of
-from langgraph_reflexion.nodes.verdicts import Evaluator, named, named_tool_checks
+from langgraph_reflexion.nodes.verdicts import Evaluator, named_checks, named_tool_checks
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Decision
 from langgraph_reflexion.state import State, View
@@ -174,7 +174,7 @@ def create_reflexion_agent(
             hold_answers=hold_answers,
         ),
         tools=toolbox,
-        evaluator=Evaluator(named(checks), answer_format, named_tool_checks(tool_checks, known)),
+        evaluator=Evaluator(named_checks(checks), answer_format, named_tool_checks(tool_checks, known)),
         reflector=Reflector(model_for(reflector, "reflector")),
         fallback=model_for(fallback, "fallback"),
         memory=AgentMemory(memory, name or AGENT, store, now),

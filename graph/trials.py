@@ -34,7 +34,7 @@ from langgraph_reflexion.nodes.models.protocols import Native
 from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.nodes.reflection import Reflector
 from langgraph_reflexion.nodes.tools.toolbox import toolbox_of
-from langgraph_reflexion.nodes.verdicts import Evaluator, named
+from langgraph_reflexion.nodes.verdicts import Evaluator, named_checks
 from langgraph_reflexion.nodes.worker import worker_of
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.state import State
@@ -100,7 +100,7 @@ def create_trial_graph(
     model = model_for(reflector, "reflector") or trial.worker.model
     if strategy == "reflexion" and model is None:
         raise ValueError("`strategy='reflexion'` needs a model that reflects: pass `reflector=`")
-    evaluator = Evaluator(named(checks))
+    evaluator = Evaluator(named_checks(checks))
     if model is None and (asking := [check.name for check in evaluator.checks if check.wants_model]):
         raise ValueError(
             f"The check {asking[0]!r} needs a model, and the worker is not one: pass it a model, or pass `reflector=`"

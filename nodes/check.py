@@ -20,8 +20,8 @@ from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired
 from langgraph_reflexion.nodes.verdicts import (
     CHECK_FAULT,
     Evaluator,
+    combine_verdicts,
     complaints,
-    together,
     unchanged,
     verdicts_on,
     with_contradiction,
@@ -69,7 +69,7 @@ def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, conf
         verdicts = [with_contradiction(verdict, success_score) for verdict in judged.verdicts]
         value, edited = judged.answer, judged.edited
         text = text if edited is None else edited
-    accepted, score = together(verdicts, success_score)
+    accepted, score = combine_verdicts(verdicts, success_score)
     update: Update = {"verdicts": verdicts, "resumed_at": state["resumed_at"], "failure": None}
     failures = state["failures"]
     if accepted is False:

@@ -29,7 +29,7 @@ from langgraph_reflexion.nodes.models.transcript import bounded, calls_in, is_pa
 from langgraph_reflexion.nodes.recall import AgentMemory, best_effort, has_failed
 from langgraph_reflexion.nodes.remember import confirm_lessons, remember_success
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
-from langgraph_reflexion.nodes.verdicts import Evaluator, together
+from langgraph_reflexion.nodes.verdicts import Evaluator, combine_verdicts
 from langgraph_reflexion.nodes.wrap_up import has_unfinished_work, wrap_up
 from langgraph_reflexion.schemas import Attempt, Episode, Outcome, Spending, Status, StopReason, best_of
 from langgraph_reflexion.state import (
@@ -70,7 +70,7 @@ def finish(
     after_run: AfterRun | None = None,
 ) -> Waits[Update | Command[Any]]:
     """The last update of a run. After a handoff, the `Command` for the parent graph."""
-    if _is_refused(state):
+    if _has_rejected_answer(state):
         # LangGraph's limit has no step left for the node, nor time for the fallback model.
         state = cast("State", {**state, **(yield from wrap_up(None, actor, budget, state, config))})
     ending = _ending(budget, tools, state)
@@ -128,7 +128,7 @@ def _in_order(state: State, messages: list[AnyMessage]) -> list[AnyMessage]:
     return messages if is_paired(whole) else [cast("AnyMessage", RemoveMessage(id=REMOVE_ALL_MESSAGES)), *paired(whole)]
 
 
-def _is_refused(state: State) -> bool:
+def _has_rejected_answer(state: State) -> bool:
     """Whether an answer was rejected and no step was left for `wrap_up`."""
     failure = state["failure"]
     return failure is not None and failure.signal == "check_failed" and not state["stop"] and not state["handoffs"]
@@ -144,7 +144,7 @@ def _ending(budget: Budget, tools: Toolbox, state: State) -> Ending:
         return Ending("needs_input", "asked_user")
     if (stop := state.get("stop")) is not None:
         return Ending("failure", stop)
-    accepted, _ = together(state["verdicts"], budget.limits.success_score)
+    accepted, _ = combine_verdicts(state["verdicts"], budget.limits.success_score)
     return Ending("success", "accepted") if accepted else Ending("unverified", "unchecked")
 
 

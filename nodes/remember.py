@@ -40,7 +40,7 @@ def remember(
     An event says what happened to each memo. A memo that the book quarantines is also removed from this run's prompts.
     """
     failure, done = state["failure"], state["tally"]["remembered"]
-    new, written, refused = state["reflections"][done:], list[str](), set[str]()
+    new, written, quarantined = state["reflections"][done:], list[str](), set[str]()
     update: Update = {"progress": {"node": "remember", "lessons": written}}
     if not new or failure is None:
         return update
@@ -64,15 +64,15 @@ def remember(
             )
             result = yield from _save_lesson(memory, budget, state, config, book, lesson, foreign, run_only)
             if result is not None and result.action == "quarantined":
-                refused.add(memo.text)
+                quarantined.add(memo.text)
             elif result is not None and result.kept is not None:
                 written.append(result.kept.id)
     update["tally"] = {**state["tally"], "remembered": len(state["reflections"])}
     if written:
         update["lessons_written"] = list(dict.fromkeys([*state["lessons_written"], *written]))
         update["tally"]["wrote"] = {**state["tally"]["wrote"], **dict.fromkeys(written, failure_number(state))}
-    if refused and state["patch"]:
-        memos = [memo for memo in state["patch"][-1]["memos"] if memo["text"] not in refused]
+    if quarantined and state["patch"]:
+        memos = [memo for memo in state["patch"][-1]["memos"] if memo["text"] not in quarantined]
         update["patch"] = [*state["patch"][:-1], {**state["patch"][-1], "memos": memos}]
     return update
 
@@ -154,10 +154,10 @@ def _advice_that_worked(memory: AgentMemory, state: State) -> Reflection | None:
     If no answer was rejected and its reflection left a lesson, that lesson already says the same.
     """
     made, advised = state["reflections"], state["tally"]["advised"]
-    refused = len(state["attempts"]) - 1
-    if not made or advised[-1] != refused:
+    rejected = len(state["attempts"]) - 1
+    if not made or advised[-1] != rejected:
         return None
-    if not refused and (state["lessons_written"] or _has_failed_since_advice(state)):
+    if not rejected and (state["lessons_written"] or _has_failed_since_advice(state)):
         return None
     return None if _why_not_saved(memory, made[-1]) else made[-1]
 

@@ -20,7 +20,7 @@ from langgraph_reflexion.nodes.host import has_parent, is_bad_resume, values_now
 from langgraph_reflexion.nodes.models.calling import Meter, raise_control_flow
 from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
-from langgraph_reflexion.nodes.verdicts import Evaluator, complaints, decided
+from langgraph_reflexion.nodes.verdicts import Evaluator, complaints, is_accepted
 from langgraph_reflexion.schemas import ErrorClass
 from langgraph_reflexion.state import Handoff, State, Update, View, last_turn, open_calls
 from langgraph_reflexion.text.json_text import valid_text
@@ -131,7 +131,7 @@ def _checked(evaluator: Evaluator, budget: Budget, call: ToolCall, result: Any, 
     if check is None or answer is None or answer.status == "error":
         return result
     verdict = yield from check.verdict(answer.text, call, Meter(), seconds)
-    if decided(verdict, budget.limits.success_score) is not False:
+    if is_accepted(verdict, budget.limits.success_score) is not False:
         return result
     complaint = complaints([verdict], budget.limits.success_score)
     return error_message(call, f"Error: refused by {complaint}\nThe result was: {answer.text}", "exception", "check")

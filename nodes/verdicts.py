@@ -87,13 +87,13 @@ class NamedCheck:
         if result is None:
             return Verdict(passed=True, check=self.name)
         if isinstance(result, Verdict):
-            return cut(result if result.check else result.model_copy(update={"check": self.name}))
+            return truncated(result if result.check else result.model_copy(update={"check": self.name}))
         if isinstance(result, bool):
             return Verdict(passed=result, check=self.name)
         if isinstance(result, (int, float)):
             return Verdict(score=float(result), check=self.name)
         if isinstance(result, str):
-            return cut(Verdict(passed=False, feedback=result, check=self.name))
+            return truncated(Verdict(passed=False, feedback=result, check=self.name))
         issue = f"{CHECK_FAULT}it returned {type(result).__name__}, not a Verdict, bool, number, text or None"
         return Verdict(passed=False, issues=[issue], check=self.name)
 
@@ -110,7 +110,7 @@ def _silent_and_metered(meter: Meter) -> Iterator[None]:
         yield
 
 
-def named(checks: Sequence[Any], *, as_given: bool = False) -> tuple[NamedCheck, ...]:
+def named_checks(checks: Sequence[Any], *, as_given: bool = False) -> tuple[NamedCheck, ...]:
     """The caller's checks, with those that ask a model last unless `as_given`. A check must take (answer, run)."""
     if callable(checks) or isinstance(checks, (str, bytes)) or not isinstance(checks, Iterable):
         raise ValueError(f"`checks` must be a list of functions of (answer, run), got {checks!r}")
@@ -158,7 +158,7 @@ def named_tool_checks(checks: Any, tools: Collection[str] | None) -> dict[str, N
 class Judged(NamedTuple):
     """The verdicts of the checks, and the answer they are about."""
 
-    each: list[Verdict]
+    by_check: list[Verdict]
     """A verdict for each check that ran, in order. It is empty if a check has no opinion."""
     answer: Any
     edited: str | None
@@ -167,7 +167,7 @@ class Judged(NamedTuple):
     @property
     def verdicts(self) -> list[Verdict]:
         """The verdicts that are not empty."""
-        return [verdict for verdict in self.each if verdict != Verdict(check=verdict.check)]
+        return [verdict for verdict in self.by_check if verdict != Verdict(check=verdict.check)]
 
 
 def unchanged(text: str) -> tuple[Any, str]:
@@ -181,21 +181,21 @@ def verdicts_on(
     run: Run,
     meter: Meter,
     seconds: Callable[[], float | None] = lambda: None,
-    reread: Callable[[str], tuple[Any, str]] = unchanged,
-    enough: Callable[[Verdict], bool] = lambda _: False,
+    read_edit: Callable[[str], tuple[Any, str]] = unchanged,
+    stop_after: Callable[[Verdict], bool] = lambda _: False,
 ) -> Waits[Judged]:
     """The verdict of each check.
 
     An answer that a person edits is a new answer: earlier checks run again, and later checks see only the new one.
-    `seconds` returns how long the next check may take. `reread` parses an edited text for the checks, or says what is
-    wrong with it. No check runs after a verdict that is `enough`.
+    `seconds` returns how long the next check may take. `read_edit` parses the edited text for the checks, or says what
+    is wrong with it. `stop_after` says whether a verdict makes further checks unnecessary.
     """
     verdicts: list[Verdict] = []
     edited: str | None = None
     for i, check in enumerate(checks):
         verdict = yield from check.verdict(answer, run, meter, seconds())
         if verdict.edited is not None:
-            value, fault = reread(verdict.edited)
+            value, fault = read_edit(verdict.edited)
             if fault:
                 verdict = Verdict(passed=False, feedback=f"the edited answer: {fault}", check=verdict.check)
             else:
@@ -203,7 +203,7 @@ def verdicts_on(
                 for before in checks[:i]:
                     verdicts.append((yield from before.verdict(answer, run, meter, seconds())))
         verdicts.append(verdict)
-        if any(map(enough, verdicts)):
+        if any(map(stop_after, verdicts)):
             break
     return Judged(verdicts, answer, edited)
 
@@ -213,21 +213,21 @@ def origin_of_verdicts(
 ) -> Origin:
     """What an acceptance or rejection is based on: a model, a person, or something verifiable."""
     by_name = {check.name: check.origin for check in checks}
-    deciding = [verdict for verdict in verdicts if decided(verdict, success_score) is accepted]
+    deciding = [verdict for verdict in verdicts if is_accepted(verdict, success_score) is accepted]
     origins = [by_name.get(verdict.check, "verified") for verdict in deciding] or ["verified"]
     return "verified" if "verified" in origins else "told" if "told" in origins else "judged"
 
 
-def decided(verdict: Verdict, success_score: float) -> bool | None:
-    """Whether a verdict accepts: `passed` if set, else by its score, else None."""
+def is_accepted(verdict: Verdict, success_score: float) -> bool | None:
+    """Whether a verdict accepts the answer: `passed` if set, else by its score, else None."""
     if verdict.passed is not None:
         return verdict.passed
     return None if verdict.score is None else verdict.score >= success_score
 
 
-def together(verdicts: Sequence[Verdict], success_score: float) -> tuple[bool | None, float | None]:
-    """The combined decision, in which one rejection is enough, and the mean of the scores."""
-    decisions = [accepts for verdict in verdicts if (accepts := decided(verdict, success_score)) is not None]
+def combine_verdicts(verdicts: Sequence[Verdict], success_score: float) -> tuple[bool | None, float | None]:
+    """Whether the verdicts accept the answer, and their mean score. One rejection is enough. None if none decides."""
+    decisions = [accepts for verdict in verdicts if (accepts := is_accepted(verdict, success_score)) is not None]
     scores = [verdict.score for verdict in verdicts if verdict.score is not None]
     mean = sum(scores) / len(scores) if scores else None
     return (all(decisions) if decisions else None), mean
@@ -246,10 +246,10 @@ def with_contradiction(verdict: Verdict, success_score: float) -> Verdict:
 
 def complaints(verdicts: Sequence[Verdict], success_score: float) -> str:
     """All feedback of the checks: overall, each issue, each dimension. Rejections come first. A cut is marked."""
-    refusing = [verdict for verdict in verdicts if decided(verdict, success_score) is False]
-    others = [verdict for verdict in verdicts if decided(verdict, success_score) is not False]
+    rejecting = [verdict for verdict in verdicts if is_accepted(verdict, success_score) is False]
+    others = [verdict for verdict in verdicts if is_accepted(verdict, success_score) is not False]
     lines = []
-    for verdict in refusing:
+    for verdict in rejecting:
         needed = [] if verdict.score is None else [f"score {verdict.score:g} of 100, {success_score:g} is needed"]
         lines.append(f"{verdict.check}: {'; '.join([*_remarks(verdict), *needed]) or 'refused'}")
     lines += [
@@ -265,12 +265,12 @@ def _remarks(verdict: Verdict) -> list[str]:
 
 def mistakes(verdicts: Sequence[Verdict], success_score: float) -> list[str]:
     """The feedback of rejecting verdicts, one mistake per line. Empty if they give no reason."""
-    refusing = [verdict for verdict in verdicts if decided(verdict, success_score) is False]
-    lines = [line.strip() for verdict in refusing for text in _remarks(verdict) for line in text.splitlines()]
+    rejecting = [verdict for verdict in verdicts if is_accepted(verdict, success_score) is False]
+    lines = [line.strip() for verdict in rejecting for text in _remarks(verdict) for line in text.splitlines()]
     return list(dict.fromkeys(filter(None, lines)))
 
 
-def cut(verdict: Verdict) -> Verdict:
+def truncated(verdict: Verdict) -> Verdict:
     """The verdict with overlong texts truncated."""
     sides = verdict.dimensions
     texts = [verdict.feedback, *verdict.issues, *(side.feedback for side in sides.values())]

@@ -14,7 +14,7 @@ from pydantic_core import to_jsonable_python
 from langgraph_reflexion.driver import Waits, accepts, is_async, run_async, run_sync
 from langgraph_reflexion.nodes.models.calling import Meter
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat
-from langgraph_reflexion.nodes.verdicts import NamedCheck, named
+from langgraph_reflexion.nodes.verdicts import NamedCheck, named_checks
 from langgraph_reflexion.schemas import Run, Verdict
 from langgraph_reflexion.text.tokens import normalize
 
@@ -198,7 +198,7 @@ def members_of(name: str, checks: Sequence[Any], *, as_given: bool = False) -> t
     if not checks:
         raise ValueError(f"`{name}` needs at least one check, got none")
     try:
-        return named(list(checks), as_given=as_given)
+        return named_checks(list(checks), as_given=as_given)
     except ValueError as fault:
         raise ValueError(str(fault).replace("`checks", f"`{name}", 1)) from None
 

@@ -10,7 +10,7 @@ from typing import Any
 from langgraph_reflexion.checks.check import Check, Judge, members_of
 from langgraph_reflexion.driver import Waits, accepts, call_function
 from langgraph_reflexion.nodes.models.calling import Meter
-from langgraph_reflexion.nodes.verdicts import Judged, NamedCheck, decided, together, verdicts_on
+from langgraph_reflexion.nodes.verdicts import Judged, NamedCheck, combine_verdicts, is_accepted, verdicts_on
 from langgraph_reflexion.schemas import Dimension, Run, Verdict
 from langgraph_reflexion.text.task import GENERAL, TOPICS, topic_of
 
@@ -30,10 +30,10 @@ def first_failing(*checks: Any) -> Check:
 def _in_turn(name: str, members: Sequence[NamedCheck], *, stop_at_refusal: bool) -> Check:
     def judge(answer: Any, run: Run) -> Waits[Verdict]:
         def refuses(verdict: Verdict) -> bool:
-            return stop_at_refusal and decided(verdict, run.success_score) is False
+            return stop_at_refusal and is_accepted(verdict, run.success_score) is False
 
-        judged = yield from verdicts_on(members, answer, run, Meter(), enough=refuses)
-        accepted, score = together(judged.verdicts, run.success_score)
+        judged = yield from verdicts_on(members, answer, run, Meter(), stop_after=refuses)
+        accepted, score = combine_verdicts(judged.verdicts, run.success_score)
         return _merged(judged, judged.verdicts, accepted, score)
 
     return _combination(name, judge, members)
@@ -45,13 +45,13 @@ def any_of(*checks: Any) -> Check:
 
     def judge(answer: Any, run: Run) -> Waits[Verdict]:
         def accepts(verdict: Verdict) -> bool:
-            return decided(verdict, run.success_score) is True
+            return is_accepted(verdict, run.success_score) is True
 
-        judged = yield from verdicts_on(members, answer, run, Meter(), enough=accepts)
+        judged = yield from verdicts_on(members, answer, run, Meter(), stop_after=accepts)
         accepting = [verdict for verdict in judged.verdicts if accepts(verdict)]
         if accepting:
             return _merged(judged, accepting[:1], True, accepting[0].score)
-        decisions = [decided(verdict, run.success_score) for verdict in judged.verdicts]
+        decisions = [is_accepted(verdict, run.success_score) for verdict in judged.verdicts]
         if not decisions or None in decisions:
             return _merged(judged, judged.verdicts, None, None)
         scores = [verdict.score for verdict in judged.verdicts if verdict.score is not None]
@@ -79,7 +79,7 @@ def weighted(*pairs: tuple[Any, float], pass_score: float = 80) -> Check:
 
     def judge(answer: Any, run: Run) -> Waits[Verdict]:
         judged = yield from verdicts_on(members, answer, run, Meter())
-        points = [_points(verdict, run.success_score, pass_score) for verdict in judged.each]
+        points = [_points(verdict, run.success_score, pass_score) for verdict in judged.by_check]
         counted = [(weight, point) for weight, point in zip(weights, points, strict=True) if point is not None]
         if not counted:
             return _merged(judged, judged.verdicts, None, None)
@@ -95,7 +95,7 @@ def _is_weight(weight: Any) -> bool:
 
 def _points(verdict: Verdict, success_score: float, pass_score: float) -> float | None:
     """A verdict's score in the mean. None if the verdict is empty."""
-    accepts = decided(verdict, success_score)
+    accepts = is_accepted(verdict, success_score)
     if accepts is None:
         return None
     if verdict.score is None:

@@ -69,7 +69,7 @@ from langgraph_reflexion.nodes.reflection import Reflector
 from langgraph_reflexion.nodes.tool import blocked_message, message_of_error, run_call
 from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox, toolbox_of
-from langgraph_reflexion.nodes.verdicts import Evaluator, named, named_tool_checks
+from langgraph_reflexion.nodes.verdicts import Evaluator, named_checks, named_tool_checks
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.state import (
     PendingDecision,
@@ -124,7 +124,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         off = {field: value for field, value in NO_LIMITS.items() if field not in limits.model_fields_set}
         texts, now = Prompts(prompts), aware(clock)
         self._is_named = name is not None
-        self._asks_person = any(check.asks_person for check in named(checks))
+        self._asks_person = any(check.asks_person for check in named_checks(checks))
         self._parts = Parts(
             actor=Actor(
                 choice=FixedModel(model_for(reflector, "reflector"), missing=NO_MODEL),
@@ -133,7 +133,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
                 raises_faults=True,
             ),
             tools=toolbox_of(()),
-            evaluator=Evaluator(named(checks), None, named_tool_checks(tool_checks, None)),
+            evaluator=Evaluator(named_checks(checks), None, named_tool_checks(tool_checks, None)),
             reflector=Reflector(model_for(reflector, "reflector")),
             fallback=None,
             memory=AgentMemory(memory, name or AGENT, store, now),
@@ -256,8 +256,8 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
             node, state = yield from run_nodes(self._parts, config, before_reply(state, reply), node, until)
             edited = node == "finish" and cast("PendingDecision", state["decision"])["message"] != reply
         pending = cast("PendingDecision", state["decision"])
-        is_refused = node != "finish" or bool(state["stop"])
-        messages = removal_of(values["messages"], reply) if is_refused and reply is not None else []
+        is_rejected = node != "finish" or bool(state["stop"])
+        messages = removal_of(values["messages"], reply) if is_rejected and reply is not None else []
         is_structured = values.get("structured_response") is not None
         update: Update = {"reflexion": {**private_state(state, node, config), "due": node != "finish"}}
         if edited:  # by a person, or the run ends without an accepted answer
@@ -268,8 +268,8 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
             messages.append(last)
         if messages:
             update["messages"] = messages
-        if is_structured and (is_refused or edited):
-            update["structured_response"] = None if is_refused else state["structured_response"]
+        if is_structured and (is_rejected or edited):
+            update["structured_response"] = None if is_rejected else state["structured_response"]
         # LangChain asks the model again while a structured response is missing, and after calls that are all answered.
         if node != "finish":
             update["jump_to"] = "model"
