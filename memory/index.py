@@ -58,6 +58,9 @@ _UNSPACED = re.compile(f"[{UNSPACED}]")
 MOST_WORDS = 60
 """Words of a task that are kept with a lesson it taught: all of them, unless it is a document."""
 
+ANY_REQUEST = frozenset(tokens("ask question task something someone user answer request"))
+"""Words that the `when` of any lesson may hold ("asked for …"): they are no part of its occasion."""
+
 ANY = word_set("all always any anything each every everything general generally none whatever whenever")
 """Words that make a `when` mean any task, if all its other words are these:"""
 
@@ -135,7 +138,7 @@ class Index:
                 text, when = searchable(item.value)
                 occasion = words_of(when, of_piece)
                 asked = tuple(frozenset(task.split()) for task in tasks_of(item.value))
-                entry = Entry(item, occasion | words_of(text, of_piece), occasion, asked)
+                entry = Entry(item, occasion | words_of(text, of_piece), occasion - ANY_REQUEST, asked)
                 self.entries[item.key] = entry
                 if holds_always(item.value):
                     self._always.add(item.key)

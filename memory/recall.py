@@ -27,7 +27,7 @@ from langgraph_reflexion.memory.credit import runs_of_topics, topic_label, won_a
 from langgraph_reflexion.memory.estimate import estimate
 from langgraph_reflexion.memory.evidence import LIVE
 from langgraph_reflexion.memory.gate import LENGTHS, one_line
-from langgraph_reflexion.memory.index import Entry, Index, words_of
+from langgraph_reflexion.memory.index import ANY_REQUEST, Entry, Index, searchable, words_of
 from langgraph_reflexion.memory.records import fingerprints
 from langgraph_reflexion.memory.shelf import (
     Shelf,
@@ -42,7 +42,6 @@ from langgraph_reflexion.memory.shelf import (
 from langgraph_reflexion.memory.suspicion import suspicion
 from langgraph_reflexion.schemas import Failure, Lesson, Trigger
 from langgraph_reflexion.text.task import FURTHER, GENERAL, NAMES, TOPICS, sentences, specific_words
-from langgraph_reflexion.text.tokens import tokens
 
 logger = logging.getLogger(__name__)
 
@@ -115,9 +114,6 @@ Set on the tuning halves."""
 
 VERY_FAILURE = 100.0
 """Score of a lesson that is bound to this very failure: above any other."""
-
-ANY_REQUEST = frozenset(tokens("ask question task something someone user answer request"))
-"""Words that the occasion of any lesson may hold."""
 
 OWN_ID = re.compile("[0-9a-f]{16}")
 """The format of the book's ids. Ids of other programs are also in the prompt, so they are screened."""
@@ -439,11 +435,11 @@ def _of_topic(index: Index, topic: str, weights: Mapping[str, float], usable: Ca
     general = known | NAMES.get(topic, frozenset())
     found = []
     for key, entry in index.entries.items():
-        value = entry.item.value
+        value, (_, when) = entry.item.value, searchable(entry.item.value)
         own = value.get("topic") == topic or (value.get("topic") is None and not entry.when.isdisjoint(weights))
-        if not entry.when or not own or any(w.isascii() and w not in general for w in entry.when):
+        if not when or not own or any(w.isascii() and w not in general for w in entry.when):
             continue
-        if usable(entry.item) and specific_words(topic, value["when"]) <= known:
+        if usable(entry.item) and specific_words(topic, when) <= known:
             found.append(key)
     return found
 

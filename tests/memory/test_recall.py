@@ -483,6 +483,15 @@ def test_a_lesson_that_holds_for_a_kind_of_task_is_offered_where_nothing_nearer_
     assert chinese in texts(book.recall("用代码反转一个字符串"))
 
 
+@pytest.mark.req("D5")
+def test_that_someone_asked_is_no_part_of_a_lessons_occasion(book: LessonBook):
+    for thing in ("violin", "harbour", "bridge", "candle", "mirror", "pepper", "saddle", "lemon", "anchor", "ladder"):
+        book.add(a_rule(f"Always check the {thing} before you leave.", when=f"working with a {thing}"))
+    price = "Always give the currency with a price."
+    book.add(a_rule(price, when="asked for a price"))
+    assert texts(book.recall("What is the price of a ticket?")) == [price]
+
+
 def test_a_lesson_whose_occasion_is_met_in_plain_words_comes_back(book: LessonBook):
     when = "finding one hour for a meeting that starts on the hour"
     book.add(Lesson(kind="rule", text="Give the calendar a plain weekday name, never a date.", when=when))
