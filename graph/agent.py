@@ -28,8 +28,8 @@ from langgraph_reflexion.graph.parts import (
     Parts,
     check_settings,
     controls_of,
-    format_binding,
     is_unbound,
+    model_choice,
     must_be,
     must_be_one_of,
     nodes_of,
@@ -41,7 +41,7 @@ from langgraph_reflexion.nodes.ask import can_ask_user
 from langgraph_reflexion.nodes.auditing.self_check import observe_and_self_check
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.decide import Actor
-from langgraph_reflexion.nodes.models.choice import ModelChoice, ToolSpecs, model_for, plain
+from langgraph_reflexion.nodes.models.choice import model_for, plain
 from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import Json, Native, Parser
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat
@@ -145,30 +145,27 @@ def create_reflexion_agent(
     check_settings(limits, memory, store, clock, name, checkpointer, context_schema)
     must_be(hold_answers, bool, "hold_answers")
     state_schema = with_messages(state_schema)
-    texts, now = Prompts(prompts), aware(clock)
+    prompt_files, now = Prompts(prompts), aware(clock)
     answer_format = None if response_format is None else ResponseFormat(response_format)
-    allowed = controls_of(controls)
-    toolbox = toolbox_of(tools, allowed or (), approve, deny)
-    chosen = protocol_for(model, toolbox, protocol, allowed, texts)
+    control_names = controls_of(controls)
+    toolbox = toolbox_of(tools, control_names or (), approve, deny)
+    model_protocol = protocol_for(model, toolbox, protocol, control_names, prompt_files)
     if (
-        isinstance(chosen, Native)
+        isinstance(model_protocol, Native)
         and answer_format is not None
         and answer_format.is_tool
         and answer_format.is_object
         and is_unbound(model)
     ):
         toolbox.check_names([answer_format.name])
-        chosen = Native(chosen.controls, {**answer_format.json_schema, "title": answer_format.name})
-    offer: ToolSpecs | None = (*toolbox.offered, *chosen.offered()) if isinstance(chosen, Native) else ()
-    if isinstance(chosen, Parser):  # the caller's own, with which the model stays as it is
-        offer = None
+        model_protocol = Native(model_protocol.controls, {**answer_format.json_schema, "title": answer_format.name})
     known = toolbox.node.tools_by_name
     parts = Parts(
         actor=Actor(
-            choice=ModelChoice(model, offer, partial(format_binding, chosen, answer_format, bool(offer)), known),
-            protocol=chosen,
+            choice=model_choice(model, model_protocol, toolbox, answer_format),
+            protocol=model_protocol,
             instructions=Instructions(prompt if system_prompt is None else system_prompt),
-            prompts=texts,
+            prompts=prompt_files,
             view=View(state_schema),
             name=name and name_in_requests(name),
             hold_answers=hold_answers,

@@ -81,8 +81,8 @@ def create_distill_graph(
         place = home.namespace_for(config)
         if place is None:
             raise ValueError(f"A field of the namespace {memory.namespace} has no value: set it in the context")
-        book, words = home.book_at(place, config), _chosen(model, state, config)
-        made = yield either(book.distill, book.adistill, words)
+        book = home.book_at(place, config)
+        made = yield either(book.distill, book.adistill, _writer(model, state, config))
         return {"patterns": [Pattern(id=lesson.id, text=lesson.text, speaks_for=lesson.supersedes) for lesson in made]}
 
     graph = StateGraph(
@@ -94,7 +94,7 @@ def create_distill_graph(
     return graph.compile(store=store, name=name)
 
 
-def _chosen(model: Any, state: Any, config: RunnableConfig) -> Any:
+def _writer(model: Any, state: Any, config: RunnableConfig) -> Any:
     """The model that writes the patterns, created when it is first needed."""
     if isinstance(model, str):
         return model_named(model)

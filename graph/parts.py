@@ -24,6 +24,7 @@ from langgraph_reflexion.nodes.decide import Actor, decide
 from langgraph_reflexion.nodes.finish import finish
 from langgraph_reflexion.nodes.models.choice import (
     Model,
+    ModelChoice,
     bound_names,
     can_call_tools,
     tool_name,
@@ -140,7 +141,7 @@ def controls_of(controls: Any) -> tuple[str, ...] | None:
 
 
 def protocol_for(
-    model: Any, toolbox: Toolbox, protocol: Any, controls: Sequence[str] | None, texts: Prompts
+    model: Any, toolbox: Toolbox, protocol: Any, controls: Sequence[str] | None, prompts: Prompts
 ) -> ModelProtocol:
     """The protocol for the model. `auto` uses native tool calls if the model's class can bind tools."""
     allowed = tuple(CONTROLS) if controls is None else tuple(controls)
@@ -172,7 +173,7 @@ def protocol_for(
     described = [tool for tool in toolbox.offered if tool_name(tool) in toolbox.names]
     if builtin := [tool for tool in toolbox.offered if tool_name(tool) not in toolbox.names]:
         raise ValueError(f"A provider's built-in tool in `tools` needs protocol='tools', got {builtin[0]!r}")
-    return Json(allowed, described, texts, plain_words=automatic and not described)
+    return Json(allowed, described, prompts, allow_prose=automatic and not described)
 
 
 def is_unbound(model: Any) -> bool:
@@ -181,12 +182,21 @@ def is_unbound(model: Any) -> bool:
     return all(isinstance(m, str) or (isinstance(m, Runnable) and bound_names(m) is None) for m in models)
 
 
-def format_binding(
-    protocol: ModelProtocol, response_format: ResponseFormat | None, beside_tools: bool, model: Model
+def model_choice(
+    model: Any, protocol: ModelProtocol, toolbox: Toolbox, response_format: ResponseFormat | None
+) -> ModelChoice:
+    """The agent's models, with what its protocol binds to them. A caller's own parser leaves a model as it is."""
+    known = toolbox.node.tools_by_name
+    if not isinstance(protocol, Native):
+        return ModelChoice(model, None if isinstance(protocol, Parser) else (), known=known)
+    specs = (*toolbox.offered, *protocol.offered())
+    return ModelChoice(model, specs, partial(_format_binding, protocol, response_format, bool(specs)), known)
+
+
+def _format_binding(
+    protocol: Native, response_format: ResponseFormat | None, beside_tools: bool, model: Model
 ) -> dict[str, Any]:
     """What binds the response format to a request: a call that is required, or a schema that the provider enforces."""
-    if not isinstance(protocol, Native):
-        return {}
     if protocol.answer_schema is not None:
         return {"tool_choice": "any"}
     if response_format is None or not response_format.is_bound_to(model, beside_tools=beside_tools):

@@ -92,19 +92,19 @@ HEADINGS = {
 }
 
 
-def at_start(recalled: Sequence[Recalled], words: Prompts) -> str:
+def at_start(recalled: Sequence[Recalled], prompts: Prompts) -> str:
     """The lessons recalled before the first decision, or an empty text."""
     lessons = [found.lesson for found in recalled if found.shown and found.step == 0]
-    return words.render("lessons", lessons=_list(lessons)) if lessons else ""
+    return prompts.render("lessons", lessons=_list(lessons)) if lessons else ""
 
 
-def after_failure(recalled: Sequence[Recalled], words: Prompts, causes: Sequence[Failure]) -> str:
+def after_failure(recalled: Sequence[Recalled], prompts: Prompts, causes: Sequence[Failure]) -> str:
     """The lessons recalled after a failure, with that failure."""
     lessons = [found.lesson for found in recalled if found.shown and found.step > 0]
     if not lessons:
         return ""
     cause = causes[-1].evidence if causes else "see below"
-    return words.render("lessons_after", lessons=_list(lessons), cause=fenced_line(bounded(cause, LONGEST_CAUSE)))
+    return prompts.render("lessons_after", lessons=_list(lessons), cause=fenced_line(bounded(cause, LONGEST_CAUSE)))
 
 
 def by_kind(texts: Sequence[tuple[str, str]]) -> str:

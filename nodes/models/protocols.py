@@ -183,19 +183,19 @@ class Json(InText):
         self,
         controls: Sequence[str],
         tools: Sequence[BaseTool | dict[str, Any]],
-        words: Prompts,
+        prompts: Prompts,
         *,
-        plain_words: bool = False,
+        allow_prose: bool = False,
     ) -> None:
-        """With `plain_words` an answer may also be prose, because without tools it can be nothing else."""
+        """With `allow_prose` an answer may also be prose, because without tools it can be nothing else."""
         self.controls = tuple(controls)
-        self._plain_words = plain_words
+        self._allow_prose = allow_prose
         specs = [convert_to_openai_tool(tool)["function"] for tool in tools]
         actions = (["tool_call"] if specs else []) + ["finish", *controls]
-        self.rules = words.render(
+        self.rules = prompts.render(
             "rules",
             actions=" or ".join(f'"{action}"' for action in actions),
-            controls="".join(words.render(name) + "\n" for name in controls),
+            controls="".join(prompts.render(name) + "\n" for name in controls),
             tools="\n".join(json.dumps(spec, ensure_ascii=False) for spec in specs) or "none",
         )
 
@@ -206,7 +206,7 @@ class Json(InText):
         read = read_object(reply.text, controls=self.controls)
         if not isinstance(read, Invalid) or not reply.text.strip():
             return read
-        if self._plain_words and not names_a_field(reply.text):
+        if self._allow_prose and not names_a_field(reply.text):
             return Decision(action="finish", final=reply.text)
         return read
 

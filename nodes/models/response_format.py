@@ -121,7 +121,7 @@ class ResponseFormat:
         model: Model,
         answer: str,
         messages: list[AnyMessage],
-        words: Prompts,
+        prompts: Prompts,
         config: RunnableConfig,
         meter: Meter,
         seconds: Callable[[], float | None] = lambda: None,
@@ -130,7 +130,7 @@ class ResponseFormat:
 
         Returns what `read` returns. `seconds` returns how long the call may take.
         """
-        instruction = words.render("shape", answer=answer)
+        instruction = prompts.render("shape", answer=answer)
         prompt: list[AnyMessage] = [*messages, HumanMessage(instruction)]
         if self.prompt:
             prompt = [SystemMessage(self.prompt), *prompt]
@@ -151,7 +151,7 @@ class ResponseFormat:
                     raise
             else:
                 return self.validate(value) if value is not None else (None, "no value was returned")
-        in_words = [*prompt[:-1], HumanMessage(with_schema(instruction, self.json_schema, words))]
+        in_words = [*prompt[:-1], HumanMessage(with_schema(instruction, self.json_schema, prompts))]
         try:
             reply = yield from call_model(model, in_words, config, seconds=seconds(), silent_as="shape")
         except Exception as fault:
@@ -169,7 +169,7 @@ class ResponseFormat:
         schema = self.type if is_model else {**self.json_schema, "title": self.name}
         try:
             return map_chat_models(model, lambda inner: cast("Any", inner).with_structured_output(schema))
-        except Exception as fault:  # noqa: BLE001 — nothing is asked yet: whatever it is, words are left
+        except Exception as fault:  # noqa: BLE001 — nothing is asked yet: whatever it is, a prompt does without it
             raise_control_flow(fault)
             return None
 
@@ -188,9 +188,9 @@ def schema_binding(name: str, schema: dict[str, Any], *, strict: bool = False) -
     return {"response_format": {"type": "json_schema", "json_schema": named}}
 
 
-def with_schema(question: str, schema: dict[str, Any], words: Prompts) -> str:
+def with_schema(question: str, schema: dict[str, Any], prompts: Prompts) -> str:
     """The question with the schema of its answer as text, for any other provider."""
-    return f"{question}\n\n{words.render('form', schema=json.dumps(schema, ensure_ascii=False))}"
+    return f"{question}\n\n{prompts.render('form', schema=json.dumps(schema, ensure_ascii=False))}"
 
 
 def format_of(value: Any) -> ResponseFormat:

@@ -122,14 +122,14 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         check_settings(limits, memory, store, clock, name, None, None)
         warn_of_unused_score(limits, checks)
         off = {field: value for field, value in NO_LIMITS.items() if field not in limits.model_fields_set}
-        texts, now = Prompts(prompts), aware(clock)
+        now = aware(clock)
         self._is_named = name is not None
         self._asks_person = any(check.asks_person for check in named_checks(checks))
         self._parts = Parts(
             actor=Actor(
                 choice=FixedModel(model_for(reflector, "reflector"), missing=NO_MODEL),
                 protocol=Native(()),
-                prompts=texts,
+                prompts=Prompts(prompts),
                 raises_faults=True,
             ),
             tools=toolbox_of(()),
