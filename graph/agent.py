@@ -187,7 +187,7 @@ def create_reflexion_agent(
         store,
         name or AGENT,
         learn,
-        looks_back=self_reflection in ("inline", "both"),
+        self_checks=self_reflection in ("inline", "both"),
     )
 
 
@@ -224,13 +224,13 @@ def _compile(
     name: str,
     learn: AfterRun | None,
     *,
-    looks_back: bool,
+    self_checks: bool,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     waits = learn is not None and learn.waits
     parts = replace(parts, budget=replace(parts.budget, steps_after=1)) if waits else parts
     actor, tools, budget = parts.actor, parts.tools, parts.budget
     nodes = nodes_of(parts)
-    if looks_back:
+    if self_checks:
         nodes["observe"] = partial(observe_and_self_check, parts.reflector, actor, nodes["observe"], budget)
     if learn is not None and not waits:
         nodes["finish"] = partial(nodes["finish"], after_run=learn.node)

@@ -57,6 +57,7 @@ class AuditSettings:
     """The caller's settings of `after_run`."""
 
     create_agent: Callable[..., Graph]
+    """`create_reflexion_agent`, passed in because its module imports this one."""
     model: Any
     notebook: ErrorNotebook | None = None
     book: LessonBook | None = None
@@ -71,20 +72,20 @@ class AuditSettings:
     in_agent: bool = False
 
     @property
-    def parts(self) -> list[str]:
+    def kinds(self) -> list[str]:
         """The auditors in use: both, unless only the notebook or only the memory was passed."""
         has_memory = self.book is not None or self.memory is not None
         errors = self.notebook is not None or not has_memory or self.in_agent
         memories = has_memory or self.notebook is None
         return [name for name, wanted in (("errors", errors), ("memories", memories)) if wanted]
 
-    def limits_of(self, part: str) -> Limits:
+    def limits_of(self, kind: str) -> Limits:
         """The limits of one auditor. Of limits for both, the error auditor gets one turn less."""
         given = self.limits
-        limits = given.get(part, Limits()) if isinstance(given, Mapping) else given
-        turns = TURNS[part]
+        limits = given.get(kind, Limits()) if isinstance(given, Mapping) else given
+        turns = TURNS[kind]
         if "max_steps" in limits.model_fields_set:
-            less = 1 if part == "errors" and not isinstance(given, Mapping) else 0
+            less = 1 if kind == "errors" and not isinstance(given, Mapping) else 0
             turns = max(1, limits.max_steps - less)
         changes = {"max_steps": turns, "max_attempts": 2, "max_reflections": 0}
         return limits.model_copy(update={**changes, "deadline": limits.deadline or DEADLINE})
@@ -223,18 +224,18 @@ def _audit_graph(settings: AuditSettings, books: Callable[[Any, RunnableConfig],
     tools = ReadingTools(settings.root).tools() if settings.root is not None else []
     uses_context = isinstance(settings.model, Mapping) or not isinstance(settings.model, (str, Runnable))
     graph = StateGraph(AuditedRun)
-    for part, name, audit, key in (
+    for kind, name, audit, key in (
         ("errors", "error_auditor", audit_errors, "findings"),
         ("memories", "memory_auditor", audit_memories, "memories"),
     ):
-        if part not in settings.parts:
+        if kind not in settings.kinds:
             continue
-        limits = settings.limits_of(part)
+        limits = settings.limits_of(kind)
         values = {"turns": limits.max_steps, "categories": ", ".join(get_args(Category))}
         agent = settings.create_agent(
             settings.model,
             tools,
-            prompt=settings.prompts.render(f"audit_{part}", **values),
+            prompt=settings.prompts.render(f"audit_{kind}", **values),
             checks=[_is_readable(key)],
             limits=limits,
             memory=MemoryPolicy(read=False, write=False),

@@ -47,10 +47,6 @@ LONGEST_TASK = 4_000
 """Characters of a task that an episode keeps."""
 
 
-AfterRun = Callable[[Any, RunnableConfig], Waits[None]]
-"""Starts background work when a run is over."""
-
-
 class Ending(NamedTuple):
     """How a run ended, as the fields of its outcome."""
 
@@ -67,9 +63,12 @@ def finish(
     state: State,
     config: RunnableConfig,
     *,
-    after_run: AfterRun | None = None,
+    after_run: Callable[[Any, RunnableConfig], Waits[Any]] | None = None,
 ) -> Waits[Update | Command[Any]]:
-    """The last update of a run. After a handoff, the `Command` for the parent graph."""
+    """The last update of a run, or after a handoff the `Command` for the parent graph.
+
+    `after_run` starts an audit of the run in the background.
+    """
     if _has_rejected_answer(state):
         # LangGraph's limit has no step left for the node, nor time for the fallback model.
         state = cast("State", {**state, **(yield from wrap_up(None, actor, budget, state, config))})
