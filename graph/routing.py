@@ -10,7 +10,7 @@ from langgraph.types import Send
 
 from langgraph_reflexion.nodes.ask import needs_approval
 from langgraph_reflexion.nodes.budget import STEPS_FOR_TOOLS, STEPS_TO_WRAP_UP, Budget
-from langgraph_reflexion.nodes.tool import Sent
+from langgraph_reflexion.nodes.tool import CallToRun
 from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import mistakes
@@ -65,7 +65,7 @@ class Routes:
             return "wrap_up"
         if any(needs_approval(call, self.tools.approve, state) for call in calls):
             return "ask"
-        return self._sent(state, calls)
+        return self._sends(state, calls)
 
     def _calls_to_run(self, turn: AIMessage | None, answers: Sequence[ToolMessage]) -> list[ToolCall]:
         """The open calls of tools that run here."""
@@ -75,16 +75,16 @@ class Routes:
         """Whether only calls that the caller runs are open. Then the run ends, and the next run has their results."""
         return bool(self.tools.client) and bool(open_calls(turn, answers))
 
-    def _sent(self, state: RouteState, calls: Sequence[ToolCall]) -> list[Send]:
+    def _sends(self, state: RouteState, calls: Sequence[ToolCall]) -> list[Send]:
         """One task per call, so that a pause or a failure in one call never runs another one twice."""
-        sent = []
+        sends = []
         for call in calls:
             edited = state["edits"].get(str(call["id"]))
             runs = edited or call
             blocked = state["blocked"].get(key_of(runs["name"], runs["args"])) if state["blocked"] else None
             result = blocked["result"] if blocked else None
-            sent.append(Send("tool", Sent(call=runs, edited=edited is not None, blocked=result)))
-        return sent
+            sends.append(Send("tool", CallToRun(call=runs, edited=edited is not None, blocked=result)))
+        return sends
 
     def after_ask(self, state: RouteState) -> str | list[Send]:
         """Approved calls run. An answered question goes back to the model. With nobody to ask, the run ends."""
@@ -92,7 +92,7 @@ class Routes:
             return "finish"
         turn, answers = turn_that_ran(state["messages"])
         if calls := self._calls_to_run(turn, answers):
-            return self._sent(state, calls)
+            return self._sends(state, calls)
         if self._waits_for_client(turn, answers):
             return "finish"
         return "wrap_up" if self.budget.exhausted(state) else "decide"

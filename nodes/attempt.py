@@ -191,7 +191,7 @@ def _call(
     }
     worker = trial.worker
     given = yield from worker.given(prompt, text, view)
-    limits = (budget.left(state), budget.limits.tool_timeout)
+    limits = (budget.seconds_left(state), budget.limits.tool_timeout)
     seconds = min((limit for limit in limits if limit is not None), default=None)
     final = yield from worker.called(given, config, seconds, calls)
     work = yield from worker.read(final, prompt)
@@ -238,7 +238,7 @@ def _raised(
         # A transient error, such as a lost connection, says nothing about the worker's approach to the task.
         return _used_up(budget, state, config, update, failure, "model_error", reflects=not is_transient(fault))
     failure = _emitted(state, config, failure)
-    left = budget.left(state)
+    left = budget.seconds_left(state)
     wait = pause_before(fault, tried - 1) if is_transient(fault) else 0.0
     if wait and (left is None or wait < left):
         yield pause(wait)

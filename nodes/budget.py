@@ -14,7 +14,7 @@ from langgraph_reflexion.context import Limits
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.models.calling import Reply, Spent, add_spent
 from langgraph_reflexion.schemas import Attempt, Failure, Signal, StopReason, Usage
-from langgraph_reflexion.state import Mark, Tally, Update
+from langgraph_reflexion.state import AttemptStart, Tally, Update
 from langgraph_reflexion.text.tokens import count_tokens
 
 STEPS_TO_WRAP_UP = 3
@@ -47,7 +47,7 @@ class Budget:
         started: float = state["about"]["started"]
         return max(0.0, self.now() - started - _waited(state))
 
-    def left(self, state: Mapping[str, Any]) -> float | None:
+    def seconds_left(self, state: Mapping[str, Any]) -> float | None:
         """Seconds left until the deadline, never negative. None without a deadline."""
         if self.limits.deadline is None:
             return None
@@ -129,7 +129,7 @@ def new_tally(now: float) -> Tally:
         waited=0.0,
         spent=[0, 0, 0, 0],
         reflecting=[0, 0, 0, 0],
-        mark=Mark(spent=[0, 0, 0, 0], at=now, failures=0, waited=0.0),
+        mark=AttemptStart(spent=[0, 0, 0, 0], at=now, failures=0, waited=0.0),
     )
 
 
@@ -151,7 +151,7 @@ def end_attempt(state: Mapping[str, Any], config: RunnableConfig, tally: Tally, 
     shown = attempt.model_dump(mode="json", include={"answer", "score", "verdicts", "seconds"})
     number, step = state["tally"]["attempts"] + 1, state["tally"]["steps"]
     emit(config, "attempt", run_id=state["about"]["id"], step=step, attempt=number, **shown)
-    next_mark = Mark(spent=tally["spent"], at=now, failures=len(failures), waited=tally["waited"])
+    next_mark = AttemptStart(spent=tally["spent"], at=now, failures=len(failures), waited=tally["waited"])
     return {"attempts": [*state["attempts"], attempt], "tally": {**tally, "mark": next_mark}}
 
 

@@ -65,7 +65,9 @@ def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, conf
         run = yield from _run_for_checks(evaluator, actor, budget, state, config)
         format_of_edit = format_of(given) if response_format is None and given is not None else response_format
         read_edit = format_of_edit.read if format_of_edit is not None else unchanged
-        judged = yield from verdicts_on(evaluator.checks, value, run, meter, partial(budget.left, state), read_edit)
+        judged = yield from verdicts_on(
+            evaluator.checks, value, run, meter, partial(budget.seconds_left, state), read_edit
+        )
         verdicts = [with_contradiction(verdict, success_score) for verdict in judged.verdicts]
         value, edited = judged.answer, judged.edited
         text = text if edited is None else edited
@@ -143,7 +145,7 @@ def _formatted(
     if from_model and actor.choice.enforces_format(model):
         return None, fault
     conversation = as_text(paired(state["messages"]), object_of)
-    seconds = partial(budget.left, state)
+    seconds = partial(budget.seconds_left, state)
     return (yield from response_format.convert(model, text, conversation, actor.prompts, config, meter, seconds))
 
 

@@ -152,7 +152,7 @@ def _ask(
     while True:
         prompt = yield from _prompt(actor, budget, state, config, repair, harder=harder)
         try:
-            seconds, retries = budget.left(state), budget.limits.model_retries
+            seconds, retries = budget.seconds_left(state), budget.limits.model_retries
             return prompt, (yield from call(model, prompt, config, seconds=seconds, retries=retries))
         except Exception as fault:
             raise_control_flow(fault)

@@ -82,7 +82,7 @@ def finish(
         yield from confirm_lessons(evaluator, budget, state, book, accepted=ending.status == "success")
     outcome = _outcome(evaluator, budget, state, ending)
     if book is not None:
-        seconds = budget.left(state)
+        seconds = budget.seconds_left(state)
         if (before := state["about"]["before"]) is not None:
             # The user says that the previous run was wrong, so its win becomes a loss, whatever the result of this run.
             yield from best_effort("feedback", either(book.feedback, book.afeedback, before), seconds, writing=True)

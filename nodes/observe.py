@@ -13,7 +13,7 @@ from langgraph_reflexion.nodes.host import emit_failure
 from langgraph_reflexion.nodes.models.prompt import failure_number, with_failure_turn
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
 from langgraph_reflexion.nodes.tool import details_of, note_of_edit
-from langgraph_reflexion.nodes.tools.loops import KINDS, Loop, Seen, extend, key_of, loop_in
+from langgraph_reflexion.nodes.tools.loops import KINDS, Loop, ObservedCall, extend, key_of, loop_in
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import ErrorClass, Failure
@@ -28,12 +28,12 @@ EVIDENCE = 4_000
 
 
 class RanCall(NamedTuple):
-    """A call as it ran, its answer, and its error, if any. `seen` is what the loop detector sees."""
+    """A call as it ran, its answer, its error, if any, and what the loop detector sees of it."""
 
     call: ToolCall
     answer: ToolMessage
     error: Failure | None
-    seen: Seen
+    observed: ObservedCall
 
 
 def observe(tools: Toolbox, budget: Budget, prompts: Prompts, state: State, config: RunnableConfig) -> Update:
@@ -45,13 +45,13 @@ def observe(tools: Toolbox, budget: Budget, prompts: Prompts, state: State, conf
     ran = [
         _ran(state, call, answer) for call, answer in _pairs(turn, answers) if not details_of(answer).get("rejected")
     ]
-    keys = [result.seen.key for result in ran]
+    keys = [result.observed.key for result in ran]
     blocked = _count_requests(state["blocked"], keys)
-    fresh = [result for result in ran if result.seen.key not in state["blocked"]]
+    fresh = [result for result in ran if result.observed.key not in state["blocked"]]
     failures = [result.error for result in fresh if result.error is not None]
-    seen = [result.seen for result in fresh]
-    trail = extend(state["trail"], seen) if seen else state["trail"]
-    loop = loop_in(trail, budget.limits.loop_threshold) if seen else None
+    observed = [result.observed for result in fresh]
+    trail = extend(state["trail"], observed) if observed else state["trail"]
+    loop = loop_in(trail, budget.limits.loop_threshold) if observed else None
     if loop is not None:
         failures.append(_looped(state, loop, fresh[-1]))
         if not budget.may_reflect(state):
@@ -100,8 +100,8 @@ def _ran(state: State, call: ToolCall, answer: ToolMessage) -> RanCall:
     """The call that ran, which a person may have edited, and its result."""
     call = state["edits"].get(str(call["id"]), call)
     error = _error(state, call, answer)
-    seen = Seen(call["name"], call["args"], answer.text, error.fingerprint if error is not None else "")
-    return RanCall(call, answer, error, seen)
+    observed = ObservedCall(call["name"], call["args"], answer.text, error.fingerprint if error is not None else "")
+    return RanCall(call, answer, error, observed)
 
 
 def _count_requests(blocked: Mapping[str, Blocked], keys: Sequence[str]) -> dict[str, Blocked]:

@@ -110,7 +110,7 @@ def find_lessons(
     """The lessons that fit, except those in `seen`, those this run wrote, and those its prompt already has."""
     exclude = [*seen, *state["lessons_written"]]
     wait = either(book.recall, book.arecall, task_in(state), tools.names, failure, exclude=exclude)
-    found: Selection = (yield from best_effort("recall", wait, budget.left(state))) or Selection()
+    found: Selection = (yield from best_effort("recall", wait, budget.seconds_left(state))) or Selection()
     most = budget.limits.stuck_similarity
     known = [text for turn in state["patch"] for text in (turn["patch"], *(memo["text"] for memo in turn["memos"]))]
     new = [lesson for lesson in found if all(likeness(lesson.text, text) <= most for text in known)]

@@ -108,7 +108,7 @@ def ask_for_reflection(case: Case, depth: Depth, spent: Spent) -> Waits[tuple[Re
             break
         try:
             reply = yield from call_model(
-                bound, messages, config, seconds=case.budget.left(case.state), silent_as="reflect"
+                bound, messages, config, seconds=case.budget.seconds_left(case.state), silent_as="reflect"
             )
         except Exception as fault:
             raise_control_flow(fault)

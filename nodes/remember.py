@@ -115,7 +115,7 @@ def confirm_lessons(
     for lesson_id, count in state["tally"]["wrote"].items():
         if not _is_confirmed(evaluator, budget, state, count, accepted=accepted):
             continue
-        seconds = budget.left(state)
+        seconds = budget.seconds_left(state)
         lesson = yield from best_effort("confirm", either(book.get, book.aget, lesson_id), seconds, writing=True)
         if lesson is not None:
             again = lesson.model_copy(update={"origin": "verified", "sources": [state["about"]["id"]]})
@@ -218,7 +218,7 @@ def _save_lesson(
         book = LessonBook(InMemoryStore(), ("run",), memory.policy, memory.clock)
     answer = state["attempts"][-1].answer if state["attempts"] else None
     add = either(book.add, book.aadd, lesson, task=task_in(state), answer=answer, foreign=foreign)
-    result: Written | None = yield from best_effort("remember", add, budget.left(state), writing=True)
+    result: Written | None = yield from best_effort("remember", add, budget.seconds_left(state), writing=True)
     if run_only and (result is None or result.action != "quarantined"):
         emit_lesson(config, lesson.kind, lesson.text, "kept for this run", run_only)
         return None

@@ -28,24 +28,26 @@ from langgraph_reflexion.text.json_text import valid_text
 EDITED = "A person changed this call before it ran. What ran: {name}({args}). Do not repeat the first call. Its result:"
 
 
-class Sent(TypedDict):
-    """One call of a turn, sent to `tool`."""
+class CallToRun(TypedDict):
+    """One call of a turn, the input of `tool`."""
 
     call: ToolCall
     edited: bool
+    """Whether a person changed it."""
     blocked: str | None
+    """The last result of a blocked call, which is quoted instead of running it again."""
 
 
 def run_tool(
-    tools: Toolbox, evaluator: Evaluator, view: View, budget: Budget, sent: Sent | State, config: RunnableConfig
+    tools: Toolbox, evaluator: Evaluator, view: View, budget: Budget, to_run: CallToRun | State, config: RunnableConfig
 ) -> Waits[Update | list[Any]]:
     """The answer to one call. Given a state, as LangGraph's `ToolNode` takes it, the answers to its open calls."""
-    if "messages" not in sent:
-        return (yield from _run_one(tools, evaluator, view, budget, cast("Sent", sent), None, config))
-    state = cast("State", sent)
+    if "messages" not in to_run:
+        return (yield from _run_one(tools, evaluator, view, budget, cast("CallToRun", to_run), None, config))
+    state = cast("State", to_run)
     messages: list[Any] = []
     for call in open_calls(*last_turn(state["messages"])):
-        one = Sent(call=call, edited=False, blocked=None)
+        one = CallToRun(call=call, edited=False, blocked=None)
         update = yield from _run_one(tools, evaluator, view, budget, one, state, config)
         messages += update["messages"] if isinstance(update, dict) else update
     return {"messages": messages}
@@ -56,32 +58,32 @@ def _run_one(
     evaluator: Evaluator,
     view: View,
     budget: Budget,
-    sent: Sent,
+    to_run: CallToRun,
     state: State | None,
     config: RunnableConfig,
 ) -> Waits[Update | list[Any]]:
     """The answer to one call. Without a state, the tool sees the graph's as it is now."""
-    call = sent["call"]
+    call = to_run["call"]
     name = call["name"]
     if name in tools.denied:
         why = f"Denied: the tool {name!r} is not allowed here and did not run."
         return {"messages": [error_message(call, why, "permission")]}
-    if sent["blocked"] is not None:
-        return {"messages": [blocked_message(call, sent["blocked"])]}
+    if to_run["blocked"] is not None:
+        return {"messages": [blocked_message(call, to_run["blocked"])]}
     resumed_at = budget.now() if state is None and was_resumed(config) else None
-    seen = view.select(state or values_now(config, view.fields)) if tools.needs_state(name) else {}
-    tools.check_injected(name, seen, config)
+    injected = view.select(state or values_now(config, view.fields)) if tools.needs_state(name) else {}
+    tools.check_injected(name, injected, config)
     result = yield from run_call(
         evaluator,
         budget,
         call,
         tools.node.tools_by_name.get(name),
-        partial(tools.run, call, seen, config),
-        partial(_time_left, budget, config, resumed_at),
+        partial(tools.run, call, injected, config),
+        partial(_seconds_left, budget, config, resumed_at),
         may_retry=resumed_at is None,
     )
     update = _update_for(view, call, result, config)
-    if sent["edited"]:
+    if to_run["edited"]:
         update = _as_edited(call, update)
     if resumed_at is None:
         return update
@@ -94,17 +96,17 @@ def run_call(
     call: ToolCall,
     tool: BaseTool | None,
     wait_for: Callable[[float | None], Wait],
-    left: Callable[[], float | None],
+    seconds_left: Callable[[], float | None],
     *,
     may_retry: bool,
 ) -> Waits[Any]:
-    """The result of a call, or the exception after the last retry. `left` returns the seconds left of the run.
+    """The result of a call, or the exception after the last retry. `seconds_left` returns the seconds left of the run.
 
     A result that the caller's check of this tool rejects becomes an error message. It is not retried.
     """
     attempt = 0
     while True:
-        limits = (budget.limits.tool_timeout, left())
+        limits = (budget.limits.tool_timeout, seconds_left())
         try:
             result = yield wait_for(min((limit for limit in limits if limit is not None), default=None))
         except Exception as fault:
@@ -115,13 +117,13 @@ def run_call(
                 raise NeedsAsyncError(f"The tool {call['name']!r}") from fault
             if attempt == budget.limits.tool_retries or not is_transient(fault) or not may_retry:
                 return fault
-            wait, seconds = pause_before(fault, attempt), left()
+            wait, seconds = pause_before(fault, attempt), seconds_left()
             if wait > LONGEST_PAUSE or (seconds is not None and wait >= seconds):
                 return fault
             yield pause(wait)
             attempt += 1
         else:
-            return (yield from _checked(evaluator, budget, call, result, left()))
+            return (yield from _checked(evaluator, budget, call, result, seconds_left()))
 
 
 def _checked(evaluator: Evaluator, budget: Budget, call: ToolCall, result: Any, seconds: float | None) -> Waits[Any]:
@@ -163,12 +165,12 @@ def _needs_await(tool: BaseTool | None, fault: Exception) -> bool:
     return is_in_run and tool is not None and type(tool)._arun is not BaseTool._arun
 
 
-def _time_left(budget: Budget, config: RunnableConfig, resumed_at: float | None) -> float | None:
+def _seconds_left(budget: Budget, config: RunnableConfig, resumed_at: float | None) -> float | None:
     """Seconds left until the run's deadline, without the time spent waiting for a person."""
     private = values_now(config, ("run",)).get("run") if budget.limits.deadline is not None else None
     if not private:
         return None
-    return budget.left(private if resumed_at is None else {**private, "resumed_at": resumed_at})
+    return budget.seconds_left(private if resumed_at is None else {**private, "resumed_at": resumed_at})
 
 
 def _update_for(view: View, call: ToolCall, result: Any, config: RunnableConfig) -> Update | list[Any]:

@@ -118,8 +118,8 @@ _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, default=str).enco
 
 
 @dataclass(frozen=True)
-class Seen:
-    """An answered call. `error` is the fingerprint of its error, if any."""
+class ObservedCall:
+    """An answered call as the detector sees it. `error` is the fingerprint of its error, if any."""
 
     name: str
     args: Mapping[str, Any]
@@ -162,7 +162,7 @@ def reads_as_failed(result: str) -> bool:
     return _FAILED.match(result[:200]) is not None
 
 
-def extend(trail: Sequence[Turn], turn: Sequence[Seen]) -> Trail:
+def extend(trail: Sequence[Turn], turn: Sequence[ObservedCall]) -> Trail:
     """Return the trail with one more turn. The order of its calls does not matter."""
     if not turn:
         return list(trail)
@@ -216,14 +216,14 @@ def loop_in(trail: Sequence[Turn], threshold: int) -> Loop | None:
 # ---------------------------------------------------------------- errors and results
 
 
-def _errors(before: Mapping[str, int], turn: Sequence[Seen]) -> dict[str, int]:
+def _errors(before: Mapping[str, int], turn: Sequence[ObservedCall]) -> dict[str, int]:
     """Count the turns in a row that failed in the same way. A successful call ends the row."""
     if not all(seen.error for seen in turn):
         return {}
     return {error: before.get(error, 0) + 1 for error in {_hash(seen.error) for seen in turn}}
 
 
-def _results(before: Mapping[str, list[str]], turn: Sequence[Seen]) -> Results:
+def _results(before: Mapping[str, list[str]], turn: Sequence[ObservedCall]) -> Results:
     """Count the turns in which different calls returned the same result, or a result that says that the call failed.
 
     Repeats of the same calls count as a loop instead. A turn with any new result is progress.
@@ -246,7 +246,7 @@ def _results(before: Mapping[str, list[str]], turn: Sequence[Seen]) -> Results:
 # ---------------------------------------------------------------- reworded searches
 
 
-def _search(last: Turn, turn: Sequence[Seen], calls: list[str]) -> Search:
+def _search(last: Turn, turn: Sequence[ObservedCall], calls: list[str]) -> Search:
     """Count the turns in a row that ask one tool for the same in other words, without new results."""
     tools = {seen.name for seen in turn}
     words, names = _query(turn) if len(tools) == 1 else ([], [])
@@ -263,7 +263,7 @@ def _search(last: Turn, turn: Sequence[Seen], calls: list[str]) -> Search:
     return {**found, "lines": sorted(known), "count": 1 if fresh else count}
 
 
-def _query(turn: Sequence[Seen]) -> tuple[list[str], list[str]]:
+def _query(turn: Sequence[ObservedCall]) -> tuple[list[str], list[str]]:
     """Return the words of the arguments, and separately those that name something: numbers, names, switches."""
     words: set[str] = set()
     names: set[str] = set()
@@ -297,7 +297,7 @@ def _alike(query: Search, other: Search) -> bool:
     return mine <= theirs or theirs <= mine or len(mine & theirs) / len(mine | theirs) >= ALIKE
 
 
-def _lines(seen: Seen) -> set[str]:
+def _lines(seen: ObservedCall) -> set[str]:
     """Return a hash for each line of a result, without words that repeat the question."""
     if seen.error:
         return {_hash(seen.error, size=4)}

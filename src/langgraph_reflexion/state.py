@@ -38,7 +38,7 @@ class About(TypedDict):
     """The run that the feedback of this run is about."""
 
 
-class Mark(TypedDict):
+class AttemptStart(TypedDict):
     """The start of the current attempt: the run's cost, failures and waiting time until then."""
 
     spent: list[int]
@@ -68,7 +68,7 @@ class Tally(TypedDict):
     spent: list[int]
     """Input, output and total tokens, and model calls. Those of reflections are also in `reflecting`."""
     reflecting: list[int]
-    mark: Mark
+    mark: AttemptStart
 
 
 class Blocked(TypedDict):

@@ -294,7 +294,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
             call,
             request.tool,
             lambda seconds: within(seconds, lambda: handler(request), lambda: handler(request)),
-            lambda: parts.budget.left(run) if run else None,
+            lambda: parts.budget.seconds_left(run) if run else None,
             may_retry=not was_resumed(config),
         )
         if isinstance(result, Exception):

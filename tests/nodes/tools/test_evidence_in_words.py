@@ -6,24 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from langgraph_reflexion.nodes.tools.loops import Seen, Trail, extend, loop_in, reads_as_failed
+from langgraph_reflexion.nodes.tools.loops import ObservedCall, Trail, extend, loop_in, reads_as_failed
 
 DATA = Path(__file__).parent / "data"
 
 
-def runs(name: str) -> list[list[Seen]]:
+def runs(name: str) -> list[list[ObservedCall]]:
     """The runs of a file: paragraphs of lines `tool: argument => result`."""
     text = "\n".join(line for line in (DATA / name).read_text(encoding="utf-8").splitlines() if line[:1] != "#")
     return [[seen_in(line) for line in run.splitlines() if line] for run in text.strip().split("\n\n")]
 
 
-def seen_in(line: str) -> Seen:
+def seen_in(line: str) -> ObservedCall:
     call, _, result = line.partition(" => ")
     tool, _, argument = call.partition(": ")
-    return Seen(tool, {"input": argument}, result)
+    return ObservedCall(tool, {"input": argument}, result)
 
 
-def found_in(run: list[Seen]) -> set[str]:
+def found_in(run: list[ObservedCall]) -> set[str]:
     trail: Trail = []
     kinds = set()
     for seen in run:

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langgraph_reflexion.nodes.tools.loops import Loop, Seen, Trail, canonical, extend, key_of, loop_in
+from langgraph_reflexion.nodes.tools.loops import Loop, ObservedCall, Trail, canonical, extend, key_of, loop_in
 
-Turns = list[list[Seen]]
+Turns = list[list[ObservedCall]]
 
 
-def search(query: str, result: str = "Nothing was found.", error: str = "") -> Seen:
-    return Seen("search", {"query": query}, result, error)
+def search(query: str, result: str = "Nothing was found.", error: str = "") -> ObservedCall:
+    return ObservedCall("search", {"query": query}, result, error)
 
 
 def followed(turns: Turns, threshold: int = 2) -> list[Loop | None]:
@@ -28,7 +28,7 @@ def followed(turns: Turns, threshold: int = 2) -> list[Loop | None]:
     return found
 
 
-def kinds(*turns: list[Seen] | Seen, threshold: int = 2) -> list[str | None]:
+def kinds(*turns: list[ObservedCall] | ObservedCall, threshold: int = 2) -> list[str | None]:
     seen = followed([turn if isinstance(turn, list) else [turn] for turn in turns], threshold)
     return [loop.kind if loop else None for loop in seen]
 
@@ -169,12 +169,12 @@ def test_other_questions_with_the_same_empty_result_are_no_rewordings(queries: l
 @pytest.mark.req("A6")
 def test_other_pages_rooms_and_switches_are_no_rewordings() -> None:
     for args in ([{"query": "free rooms", "page": n} for n in range(4)], [{"room": n} for n in range(4)]):
-        assert kinds(*(Seen("look", one, "none") for one in args)) == [None] * 4
+        assert kinds(*(ObservedCall("look", one, "none") for one in args)) == [None] * 4
 
 
 @pytest.mark.req("A6")
 def test_another_tool_between_begins_the_count_again() -> None:
-    look = Seen("look", {"at": "clock"}, "10:00")
+    look = ObservedCall("look", {"at": "clock"}, "10:00")
     first, second, third = map(search, WORDINGS[:3])
     assert kinds(first, second, look, third) == [None] * 4
     assert kinds(first, [second, look], third) == [None] * 3
@@ -243,7 +243,7 @@ VALUES = st.recursive(
     max_leaves=5,
 )
 CALLS = st.builds(
-    Seen,
+    ObservedCall,
     st.sampled_from(["look", "seek"]),
     st.dictionaries(st.sampled_from(["a", "b", "c"]), VALUES, max_size=3),
     st.sampled_from(["one", "two\nlines", ""]),
@@ -281,7 +281,7 @@ def test_the_verdict_does_not_depend_on_the_order_of_arguments_and_calls_or_on_w
 ) -> None:
     again = [
         [
-            Seen(one.name, respelt(dict(one.args), data.draw), one.result, one.error)
+            ObservedCall(one.name, respelt(dict(one.args), data.draw), one.result, one.error)
             for one in data.draw(st.permutations(turn))
         ]
         for turn in turns
@@ -300,7 +300,7 @@ def test_whatever_came_before_the_same_turn_again_and_again_is_a_loop(turns: Tur
 @settings(derandomize=True, deadline=None, max_examples=25)
 @given(stories(), st.integers(2, 4))
 def test_turns_that_each_bring_news_are_no_loop(turns: Turns, threshold: int) -> None:
-    news = [[Seen(one.name, one.args, f"news {at}", "") for one in turn] for at, turn in enumerate(turns)]
+    news = [[ObservedCall(one.name, one.args, f"news {at}", "") for one in turn] for at, turn in enumerate(turns)]
     alone = [list({canonical(one.name, one.args): one for one in turn}.values()) for turn in news]
     assert followed(alone, threshold) == [None] * len(turns)
 
