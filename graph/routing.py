@@ -23,18 +23,18 @@ class Routes:
 
     budget: Budget
     tools: Toolbox
-    again: str = "decide"
-    """The node that produces the next answer; in a trial it is `attempt`."""
-    recalling: str = "recall"
-    """The first node of a run after `begin`."""
-    remembering: str = "remember"
-    """The node after a reflection. Without memory, both are the node that produces an answer."""
+    start_node: str = "recall"
+    """The node after `begin`. Without memory, this and `reflected_node` are `answer_node`."""
+    reflected_node: str = "remember"
+    """The node after a reflection."""
+    answer_node: str = "decide"
+    """The node that makes the next answer. In a trial it is `attempt`."""
     only_unexplained: bool = False
     """Whether a reflection only names the mistakes of an answer that the checks rejected without a reason."""
 
     def after_begin(self, state: RouteState) -> str:
         """Feedback goes to `reflect` first."""
-        return "reflect" if state["failure"] is not None and self.budget.may_reflect(state) else self.recalling
+        return "reflect" if state["failure"] is not None and self.budget.may_reflect(state) else self.start_node
 
     def after_decide(self, state: RouteState) -> str | list[Send]:
         """Calls run or wait for approval. A question goes to `ask`, an answer to `check`, a bad decision to
@@ -129,8 +129,8 @@ class Routes:
         if self.budget.exhausted(state):
             return "wrap_up"
         explained = self.only_unexplained and mistakes(attempts[-1].verdicts, self.budget.limits.success_score)
-        return "reflect" if self.budget.may_reflect(state) and not explained else self.again
+        return "reflect" if self.budget.may_reflect(state) and not explained else self.answer_node
 
     def after_reflect(self, state: RouteState) -> str:
         """Continue, unless there is nothing to change."""
-        return "wrap_up" if state["stop"] else self.remembering
+        return "wrap_up" if state["stop"] else self.reflected_node

@@ -141,8 +141,15 @@ def _compile(
     memory, budget = parts.memory, parts.budget
     # Without memory or a guard these nodes are left out, because most of the cost of a short node is the step itself.
     remembers = memory.policy.read or memory.policy.write or memory.policy.guard is not None
-    start, after_reflection = ("recall", "remember") if remembers else ("attempt", "attempt")
-    routes = Routes(budget, parts.tools, "attempt", start, after_reflection, only_unexplained)
+    start, reflected = ("recall", "remember") if remembers else ("attempt", "attempt")
+    routes = Routes(
+        budget,
+        parts.tools,
+        start_node=start,
+        reflected_node=reflected,
+        answer_node="attempt",
+        only_unexplained=only_unexplained,
+    )
     nodes = nodes_of(parts) | {"attempt": partial(attempt_node, trial, parts.actor, budget)}
     order = ("begin", "recall", "attempt", "check", "reflect", "remember", "wrap_up", "finish")
     reached = {name: nodes[name] for name in order if remembers or name not in ("recall", "remember")}
@@ -172,7 +179,7 @@ def _compile(
             routes.after_check,
             {"finish": "accepted", "reflect": "rejected", "attempt": "rejected, no reflection left", "wrap_up": spent},
         ),
-        ("reflect", routes.after_reflect, {after_reflection: "lesson, plan", "wrap_up": "nothing to change"}),
+        ("reflect", routes.after_reflect, {reflected: "lesson, plan", "wrap_up": "nothing to change"}),
     ]
     compiled = compile_graph(
         parts,

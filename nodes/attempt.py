@@ -190,10 +190,10 @@ def _call(
         "reflections": state["reflections"],
     }
     worker = trial.worker
-    given = yield from worker.given(prompt, text, view)
+    given = yield from worker.build_input(prompt, text, view)
     limits = (budget.seconds_left(state), budget.limits.tool_timeout)
     seconds = min((limit for limit in limits if limit is not None), default=None)
-    final = yield from worker.called(given, config, seconds, calls)
+    final = yield from worker.call(given, config, seconds, calls)
     work = yield from worker.read(final, prompt)
     if not work.answer.strip() and (work.outcome is None or work.outcome.status != "failure"):
         raise WorkerError("it gave no answer")

@@ -34,9 +34,9 @@ from langgraph_reflexion.state import (
     edited_answer,
     last_turn,
     pending_decision,
-    shown_in,
     start_of_run,
     task_in,
+    whole_conversation,
 )
 from langgraph_reflexion.text.literals import fingerprint
 
@@ -65,9 +65,8 @@ def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, conf
         run = yield from _run_for_checks(evaluator, actor, budget, state, config)
         format_of_edit = format_of(given) if response_format is None and given is not None else response_format
         read_edit = format_of_edit.read if format_of_edit is not None else unchanged
-        judged = yield from verdicts_on(
-            evaluator.checks, value, run, meter, partial(budget.seconds_left, state), read_edit
-        )
+        seconds = partial(budget.seconds_left, state)
+        judged = yield from verdicts_on(evaluator.checks, value, run, meter, seconds, read_edit)
         verdicts = [with_contradiction(verdict, success_score) for verdict in judged.verdicts]
         value, edited = judged.answer, judged.edited
         text = text if edited is None else edited
@@ -155,7 +154,7 @@ def _run_for_checks(
     """What the checks get in addition to the answer."""
     wants_model = any(check.wants_model for check in evaluator.checks)
     model = (yield from actor.plain_model(state, config)) if wants_model else None
-    messages = shown_in(state)
+    messages = whole_conversation(state)
     since = start_of_run(messages, state["about"]["task_id"])
     return Run(
         task=task_in(state),

@@ -68,13 +68,13 @@ class Actor:
         """The agent's model without tools, for everything except decisions."""
         return (yield from self.choice.select(lambda: self.view.select(state), config)).plain
 
-    def instructed(self, state: Any, conversation: list[AnyMessage], config: RunnableConfig) -> Waits[list[AnyMessage]]:
-        """The conversation under the caller's instructions."""
-        return (
-            yield from self.instructions.around(
-                conversation, lambda: self.view.select({**state, "messages": conversation}), config
-            )
-        )
+    def prompt_for(self, state: Any, conversation: list[AnyMessage], config: RunnableConfig) -> Waits[list[AnyMessage]]:
+        """The conversation with the caller's instructions."""
+
+        def view() -> Any:
+            return self.view.select({**state, "messages": conversation})
+
+        return (yield from self.instructions.prompt_for(conversation, view, config))
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def _prompt(
         conversation = shortened(conversation, (most or 0) // 2, harder=True)
     elif most is not None:
         conversation = shortened(conversation, most)
-    prompt = yield from actor.instructed(state, conversation, config)
+    prompt = yield from actor.prompt_for(state, conversation, config)
     prompt = insert_failure_turns(prompt, state, actor.prompts)
     prompt = under_system(prompt, actor.protocol.rules, at_start(state["recalled"], actor.prompts))
     if repair is not None:

@@ -26,7 +26,7 @@ from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcr
 from langgraph_reflexion.nodes.recall import has_failed
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import Depth, Diagnosis, Failure, Fix, FixKind, Kind, Memo, Reflection, RootCause
-from langgraph_reflexion.state import State, shown_in, start_of_run, task_in
+from langgraph_reflexion.state import State, start_of_run, task_in, whole_conversation
 from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.json_text import JsonError, read_json, without_thinking
 from langgraph_reflexion.text.tokens import known_word
@@ -136,7 +136,8 @@ def _question(case: Case, depth: Depth) -> Waits[str]:
     failure, state, prompts, mode = case.failure, case.state, case.actor.prompts, case.reflector.mode
     turns = state["patch"]
     hidden = turns[-1]["shown"] if turns and turns[-1]["failure"] == failure_number(state) else []
-    last = hidden[0] if hidden else next((m for m in reversed(shown_in(state)) if isinstance(m, AIMessage)), None)
+    replies = [message for message in whole_conversation(state) if isinstance(message, AIMessage)]
+    last = hidden[0] if hidden else replies[-1] if replies else None
     earlier = "\n\n".join(shown_reflection(state, made).as_text() for made in state["reflections"]) or "none"
     more = [_depth_text(case, depth), _failed_lessons(case)]
     instructions = yield from _instructions(case)
@@ -165,7 +166,7 @@ def _decision_text(message: AnyMessage | None) -> str:
 
 def _messages_of_run(state: State, failure: Failure) -> Sequence[AnyMessage]:
     """The messages since the task. After feedback, also the messages that it is about, before the task."""
-    messages = shown_in(state)
+    messages = whole_conversation(state)
     if failure.signal == "feedback":
         return messages[-LATEST:]
     return messages[start_of_run(messages, state["about"]["task_id"]) :]
@@ -213,7 +214,7 @@ def _instructions(case: Case) -> Waits[dict[str, str]]:
     """The agent's system prompt and tools, for the prompt of a reflection. Those of a trial's worker are unknown."""
     if case.reflector.mode != "run":
         return {"instructions": "none", "tools": "none"}
-    prompt = yield from case.actor.instructed(case.state, case.state["messages"], case.config)
+    prompt = yield from case.actor.prompt_for(case.state, case.state["messages"], case.config)
     system = "\n\n".join(message.text for message in prompt if isinstance(message, SystemMessage))
     offered = case.tools.offered
     specs = [tool if isinstance(tool, dict) else convert_to_openai_tool(tool)["function"] for tool in offered]

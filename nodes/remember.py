@@ -20,7 +20,7 @@ from langgraph_reflexion.nodes.tool import details_of
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator, origin_of_verdicts
 from langgraph_reflexion.schemas import DECISION_SIGNALS, Lesson, Origin, Reflection, Trigger
-from langgraph_reflexion.state import State, Update, is_from_user, shown_in, start_of_run, task_in
+from langgraph_reflexion.state import State, Update, is_from_user, start_of_run, task_in, whole_conversation
 from langgraph_reflexion.text.json_text import texts_in
 from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.task import GENERAL
@@ -143,7 +143,7 @@ def _is_confirmed(evaluator: Evaluator, budget: Budget, state: State, count: int
 def _messages_after(state: State, count: int) -> list[AnyMessage]:
     """The messages after a failure, or all of them if its place in the conversation is gone."""
     after = next((turn["after"] for turn in state["patch"] if turn["failure"] == count), None)
-    messages = shown_in(state)
+    messages = whole_conversation(state)
     since = next((i for i, message in enumerate(messages) if after is not None and message.id == after), -1)
     return messages[since + 1 :]
 
@@ -251,7 +251,7 @@ def foreign_in(state: State, trusted_tools: Collection[str]) -> Foreign:
     messages = state["messages"]
     added = _added_by_tools(messages[start_of_run(messages, state["about"]["task_id"]) :], trusted_tools)
     users = [message.text for message in reversed(messages) if is_from_user(message) and message not in added]
-    theirs = [*foreign_texts(shown_in(state), trusted_tools), *(message.text for message in added)]
+    theirs = [*foreign_texts(whole_conversation(state), trusted_tools), *(message.text for message in added)]
     return Foreign(theirs, [task_in(state), *users])
 
 

@@ -58,8 +58,8 @@ class CallBudget:
         """Whether a call beyond the limit was requested."""
         return self.taken > self.most
 
-    def step(self, tags: Sequence[str] | None, name: str | None) -> None:
-        """Count a call before it is made, or refuse it."""
+    def count_call(self, tags: Sequence[str] | None, name: str | None) -> None:
+        """Count a model call before it is made, or refuse it."""
         if self._tokens is not None and self.meter.spent[2] >= self._tokens:
             raise WorkerError("the token budget was spent before it had an answer")
         # An agent's calls for reflections or judges are not steps. Under `json` its decisions are tagged `nostream`
@@ -76,13 +76,13 @@ class _Counted(BaseCallbackHandler):
 
     raise_error = run_inline = ignore_chain = True
 
-    def __init__(self, allowed: CallBudget) -> None:
-        self.allowed = allowed
+    def __init__(self, limit: CallBudget) -> None:
+        self.limit = limit
 
     def on_chat_model_start(
         self, *args: Any, tags: list[str] | None = None, name: str | None = None, **kwargs: Any
     ) -> None:
-        self.allowed.step(tags, name)
+        self.limit.count_call(tags, name)
 
     on_llm_start = on_chat_model_start
 
@@ -92,13 +92,13 @@ class _CountedAsync(AsyncCallbackHandler):
 
     raise_error = ignore_chain = True
 
-    def __init__(self, allowed: CallBudget) -> None:
-        self.allowed = allowed
+    def __init__(self, limit: CallBudget) -> None:
+        self.limit = limit
 
     async def on_chat_model_start(
         self, *args: Any, tags: list[str] | None = None, name: str | None = None, **kwargs: Any
     ) -> None:
-        self.allowed.step(tags, name)
+        self.limit.count_call(tags, name)
 
     on_llm_start = on_chat_model_start
 
@@ -141,7 +141,7 @@ class Worker:
             return None
         return model if all(isinstance(inner, BaseChatModel) for inner in chat_models_in(model)) else None
 
-    def given(self, prompt: list[AnyMessage], text: str, view: Mapping[str, Any]) -> Waits[Any]:
+    def build_input(self, prompt: list[AnyMessage], text: str, view: Mapping[str, Any]) -> Waits[Any]:
         """Its input."""
         if self.input is not None:
             return (yield call_function(repr(self.input), self.input, text, view))
@@ -149,14 +149,14 @@ class Worker:
             return text
         return {"messages": prompt} if self.takes == "state" else prompt
 
-    def called(self, given: Any, config: RunnableConfig, seconds: float | None, allowed: CallBudget) -> Waits[Any]:
+    def call(self, given: Any, config: RunnableConfig, seconds: float | None, limit: CallBudget) -> Waits[Any]:
         """Its result, within a limit of seconds and model calls."""
         runnable = self.runnable
 
         def sync() -> Any:
             if self.only_async:
                 raise NeedsAsyncError(f"The worker {self.name!r}")
-            inside = metered(config, allowed.meter, _Counted(allowed))
+            inside = metered(config, limit.meter, _Counted(limit))
             try:
                 with default_config(inside):
                     return sync_result(f"The worker {self.name!r}", runnable.invoke(given, inside))
@@ -166,7 +166,7 @@ class Worker:
                 raise
 
         async def later() -> Any:
-            inside = metered(config, allowed.meter, _CountedAsync(allowed))
+            inside = metered(config, limit.meter, _CountedAsync(limit))
             with default_config(inside):
                 return await runnable.ainvoke(given, inside)
 

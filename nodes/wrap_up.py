@@ -140,7 +140,7 @@ def _prompt(
     answer = fenced(bounded(last.answer)) if last is not None and last.answer else "none"
     asking = actor.prompts.render("wrap_up", reason=fenced(reason), answer=answer, feedback=fenced(feedback) or "none")
     conversation = as_text(paired(state["messages"]), _as_prose)
-    prompt = yield from actor.instructed(state, conversation, config)
+    prompt = yield from actor.prompt_for(state, conversation, config)
     return as_text([*prompt, HumanMessage(asking)], _as_prose)
 
 

@@ -49,7 +49,7 @@ class Instructions:
                 f"`prompt` must be text, a SystemMessage, a function of the state or a Runnable, got {prompt!r}"
             )
 
-    def around(
+    def prompt_for(
         self, conversation: Sequence[AnyMessage], view: Callable[[], Any], config: RunnableConfig
     ) -> Waits[list[AnyMessage]]:
         """The conversation for the model, with the caller's instructions."""

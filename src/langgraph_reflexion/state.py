@@ -348,7 +348,7 @@ def task_in(state: Mapping[str, Any]) -> str:
     return task_of(state["messages"])
 
 
-def shown_in(state: Mapping[str, Any]) -> list[AnyMessage]:
+def whole_conversation(state: Mapping[str, Any]) -> list[AnyMessage]:
     """The conversation. In a trial, the work of the last attempt follows."""
     return [*state["messages"], *(state.get("work") or [])]
 
