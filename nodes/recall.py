@@ -39,8 +39,8 @@ class AgentMemory:
 
     policy: MemoryPolicy
     agent: str
-    own: BaseStore | None
-    """The store given to the factory."""
+    store: BaseStore | None
+    """The store given to the factory, if any."""
     clock: Callable[[], datetime]
     fallback: BaseStore = field(default_factory=InMemoryStore)
     """Used if neither the factory nor the running graph has a store."""
@@ -70,8 +70,8 @@ class AgentMemory:
         return self.book_at(namespace, config) if allowed and namespace is not None else None
 
     def book_at(self, namespace: Sequence[str], config: RunnableConfig) -> LessonBook:
-        """The book of a namespace, in the agent's own store, else the running graph's, else the fallback store."""
-        stores = (self.own, runtime_of(config).store, self.fallback)
+        """The book of a namespace: in the agent's store, else in that of the running graph, else in the fallback."""
+        stores = (self.store, runtime_of(config).store, self.fallback)
         store = next(store for store in stores if store is not None)  # an empty one may be false
         return LessonBook(store, tuple(namespace), self.policy, self.clock, self.indexes)
 
@@ -84,13 +84,11 @@ def recall(memory: AgentMemory, tools: Toolbox, budget: Budget, state: State, co
         return nothing
     known, found, step = state["recalled"], list[Recalled](), state["tally"]["steps"]
     failure = state.get("failure")
-    moments: list[tuple[Failure | None, int]] = [(None, 0)] if step == 0 else []
-    if failure is not None:
-        moments.append((failure, max(1, step)))
-    for cause, at in moments:
+    # For the task at the start, for a failure after it; a run that starts with feedback has both.
+    for cause in [*([None] if step == 0 else []), *([failure] if failure is not None else [])]:
         seen = [recalled.lesson.id for recalled in (*known, *found)]
         lessons = yield from find_lessons(book, tools, budget, state, cause, seen)
-        found += choose_shown(memory, state, lessons, at)
+        found += choose_shown(memory, state, lessons, 0 if cause is None else max(1, step))
     if not found:
         return nothing
     why = next((recalled.why for recalled in found if recalled.why), "")
