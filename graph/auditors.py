@@ -23,7 +23,7 @@ from langgraph_reflexion.graph.background import Background, run_audit
 from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.nodes.auditing.auditors import Auditor, Books, audit_errors, audit_memories, conclude
-from langgraph_reflexion.nodes.auditing.evidence import failures_of, fault_in, transcript_in
+from langgraph_reflexion.nodes.auditing.prompt_and_reply import failures_of, fault_in, transcript_in
 from langgraph_reflexion.nodes.auditing.reading_tools import ReadingTools
 from langgraph_reflexion.nodes.host import Step, emit, run_id, runtime_of, saver_of, thread_of
 from langgraph_reflexion.nodes.recall import AgentMemory

@@ -1,1 +1,1 @@
-"""Auditing: the prompts and replies of the auditors of a finished run, and the files they may read."""
+"""Auditing: the auditors of a finished run, with their prompts, replies and tools, and the self-check during a run."""

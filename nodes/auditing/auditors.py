@@ -17,7 +17,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 
 from langgraph_reflexion.driver import Wait, Waits, either, in_thread, is_async, start_thread
 from langgraph_reflexion.memory import ErrorNotebook, Foreign, LessonBook
-from langgraph_reflexion.nodes.auditing.evidence import (
+from langgraph_reflexion.nodes.auditing.prompt_and_reply import (
     Memories,
     Report,
     errors_question,
