@@ -14,7 +14,14 @@ from langgraph_reflexion.nodes.tool import CallToRun
 from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import mistakes
-from langgraph_reflexion.state import RouteState, edited_answer, last_turn, open_calls, pending_decision, turn_that_ran
+from langgraph_reflexion.state import (
+    RouteState,
+    edited_answer,
+    last_turn,
+    last_turn_anywhere,
+    open_calls,
+    pending_decision,
+)
 
 
 @dataclass(frozen=True)
@@ -90,7 +97,7 @@ class Routes:
         """Approved calls run. An answered question goes back to the model. With nobody to ask, the run ends."""
         if state["decision"] is not None:
             return "finish"
-        turn, answers = turn_that_ran(state["messages"])
+        turn, answers = last_turn_anywhere(state["messages"])
         if calls := self._calls_to_run(turn, answers):
             return self._sends(state, calls)
         if self._waits_for_client(turn, answers):

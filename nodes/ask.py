@@ -14,7 +14,7 @@ from langgraph_reflexion.nodes.host import checkpoints
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, ModelProtocol
 from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.nodes.tools.toolbox import Approval, Toolbox
-from langgraph_reflexion.state import PendingDecision, State, Update, open_calls, turn_that_ran
+from langgraph_reflexion.state import PendingDecision, State, Update, last_turn_anywhere, open_calls
 from langgraph_reflexion.text.json_text import valid_text
 
 NO_ANSWER = "(no answer)"
@@ -23,7 +23,7 @@ NO_ANSWER = "(no answer)"
 
 def ask(protocol: ModelProtocol, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig) -> Update:
     """Add the person's reply to the conversation. If there is nobody to ask, the question ends the run."""
-    turn, answers = turn_that_ran(state["messages"])  # a message may have come with the person's reply
+    turn, answers = last_turn_anywhere(state["messages"])  # a message may have come with the person's reply
     call = question_call(protocol, tools, turn) if turn is not None and not answers else None
     calls = open_calls(turn, answers) if call is None else []
     if to_approve := [call for call in calls if needs_approval(call, tools.approve, state)]:

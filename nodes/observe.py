@@ -17,7 +17,7 @@ from langgraph_reflexion.nodes.tools.loops import KINDS, Loop, ObservedCall, ext
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import ErrorClass, Failure
-from langgraph_reflexion.state import Blocked, PendingDecision, State, Update, turn_that_ran
+from langgraph_reflexion.state import Blocked, PendingDecision, State, Update, last_turn_anywhere
 from langgraph_reflexion.text.json_text import texts_in
 from langgraph_reflexion.text.literals import fingerprint
 
@@ -38,7 +38,7 @@ class RanCall(NamedTuple):
 
 def observe(tools: Toolbox, budget: Budget, prompts: Prompts, state: State, config: RunnableConfig) -> Update:
     """The failure of this turn, if any, and the loop detector's trail with this turn added."""
-    turn, answers = turn_that_ran(state["messages"])
+    turn, answers = last_turn_anywhere(state["messages"])
     if turn is None:
         return {"progress": {"node": "observe", "results": 0, "failures": []}}
     update = _cleared_by_an_edit(state)

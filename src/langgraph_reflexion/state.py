@@ -368,11 +368,11 @@ def task_of(messages: Sequence[AnyMessage]) -> str:
 
 def last_turn(messages: Sequence[AnyMessage]) -> tuple[AIMessage | None, list[ToolMessage]]:
     """The last AIMessage and the answers to its calls, if nothing else follows it."""
-    turn, answers = turn_that_ran(messages)
+    turn, answers = last_turn_anywhere(messages)
     return (turn, answers) if turn is not None and messages[-1 - len(answers)] is turn else (None, [])
 
 
-def turn_that_ran(messages: Sequence[AnyMessage]) -> tuple[AIMessage | None, list[ToolMessage]]:
+def last_turn_anywhere(messages: Sequence[AnyMessage]) -> tuple[AIMessage | None, list[ToolMessage]]:
     """The last AIMessage and the answers to its calls, even if a tool added other messages after its answer."""
     answers: list[ToolMessage] = []
     for message in reversed(messages):

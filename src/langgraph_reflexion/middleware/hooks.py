@@ -76,8 +76,8 @@ from langgraph_reflexion.state import (
     State,
     Update,
     last_id,
+    last_turn_anywhere,
     task_of,
-    turn_that_ran,
     write_channels,
 )
 
@@ -225,7 +225,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         # LangChain asks the model for an answer here: a turn of `return_direct` tools alone goes to `after_agent`.
         parts = replace(self._parts, actor=actor, tools=replace(tools, direct=frozenset()))
         if node in ("check", "finish"):  # another middleware sent the answer back, or put calls in its place
-            _, answers = turn_that_ran(state["messages"])
+            _, answers = last_turn_anywhere(state["messages"])
             node = "tool" if any(tools.has(str(answer.name)) for answer in answers) else "decide"
         first = "observe" if node in ("tool", "direct") else "decide" if node == OVER else node
         node, state = yield from run_nodes(parts, config, state, first, ("tool", "check", "finish"), request.messages)
@@ -307,7 +307,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         if not private or private["next"] == OVER:  # another middleware jumped past `before_agent`
             values = {**values, "reflexion": self._begin(values, config)["reflexion"]}
         state, node, parts = self._read(values, config), values["reflexion"]["next"], self._parts
-        turn, answers = turn_that_ran(state["messages"])
+        turn, answers = last_turn_anywhere(state["messages"])
         if node == "direct" and turn is not None and answers:
             direct = frozenset(call["name"] for call in turn.tool_calls)
             parts = replace(parts, tools=replace(parts.tools, direct=direct))
