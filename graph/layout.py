@@ -50,7 +50,7 @@ Graph: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
 Branch: TypeAlias = tuple[str, Callable[[Any], Any], Mapping[str, str]]
 """A node, its routing function, and every node that may follow, with the label of the edge."""
 
-KEPT: tuple[type, ...] = (Attempt, Failure, Outcome, Recalled, Reflection, Verdict)
+OUR_TYPES: tuple[type, ...] = (Attempt, Failure, Outcome, Recalled, Reflection, Verdict)
 """Our types that a checkpoint holds. Their contents are saved as plain data."""
 
 
@@ -105,7 +105,7 @@ def name_in_requests(name: str) -> str:
     return re.sub(r"[\s<|\\/>]+", "_", name)
 
 
-class Shapes(NamedTuple):
+class Schemas(NamedTuple):
     """The schemas of a graph: state, input and output, and the fields that routes read."""
 
     state: type
@@ -132,12 +132,12 @@ def compile_graph(
     Each step gets the agent's store, and writes the outcome of a run that it ends with an exception.
     """
     response_format = parts.evaluator.response_format
-    shapes = _shapes_of(state_schema, response_format)
+    schemas = _schemas_of(state_schema, response_format)
     graph = StateGraph(
-        cast("Any", shapes.state),
+        cast("Any", schemas.state),
         context_schema=cast("Any", context_schema),
-        input_schema=cast("Any", shapes.input),
-        output_schema=cast("Any", shapes.output),
+        input_schema=cast("Any", schemas.input),
+        output_schema=cast("Any", schemas.output),
     )
     for node, function in nodes.items():
         if isinstance(function, Runnable):
@@ -153,7 +153,7 @@ def compile_graph(
     for source, route, targets in branches:
         if source in there:
             labels = {target: label for target, label in targets.items() if target in there}
-            named = Route(f"after_{source}", route, labels, shapes.routes)
+            named = Route(f"after_{source}", route, labels, schemas.routes)
             graph.add_conditional_edges(source, named, {label: target for target, label in labels.items()})
     compiled = graph.compile(
         checkpointer=_allow_our_types(checkpointer, response_format), store=store, name=name, transformers=transformers
@@ -162,12 +162,12 @@ def compile_graph(
     return cast("Agent", compiled)
 
 
-def _shapes_of(state_schema: type | None, response_format: ResponseFormat | None) -> Shapes:
+def _schemas_of(state_schema: type | None, response_format: ResponseFormat | None) -> Schemas:
     """Our schemas with the caller's fields. Input and output have `messages` and the caller's fields, nothing
     private."""
     theirs = _fields_of(state_schema)
     if response_format is None and not theirs:
-        return Shapes(Channels, Input, Output, RouteChannels)
+        return Schemas(Channels, Input, Output, RouteChannels)
     given, given_back = (
         {name: hint for name, hint in theirs.items() if not _is_hidden(hint, where)} for where in ("input", "output")
     )
@@ -175,11 +175,11 @@ def _shapes_of(state_schema: type | None, response_format: ResponseFormat | None
     if response_format is not None:
         answer["structured_response"] = response_format.type | None if isinstance(response_format.type, type) else Any
     messages = {"messages": theirs["messages"]} if "messages" in theirs else {}
-    return Shapes(
-        _typed("State", {**get_type_hints(Channels, include_extras=True), **theirs, **answer}),
-        _typed("Input", {**get_type_hints(Input, include_extras=True), **given}),
-        _typed("Output", {**get_type_hints(Output, include_extras=True), **given_back, **answer}),
-        _typed("RouteChannels", {**get_type_hints(RouteChannels, include_extras=True), **messages}),
+    return Schemas(
+        _typed_dict("State", {**get_type_hints(Channels, include_extras=True), **theirs, **answer}),
+        _typed_dict("Input", {**get_type_hints(Input, include_extras=True), **given}),
+        _typed_dict("Output", {**get_type_hints(Output, include_extras=True), **given_back, **answer}),
+        _typed_dict("RouteChannels", {**get_type_hints(RouteChannels, include_extras=True), **messages}),
     )
 
 
@@ -190,7 +190,7 @@ def _allow_our_types(checkpointer: Any, response_format: ResponseFormat | None) 
     if not isinstance(checkpointer.serde, (JsonPlusSerializer, EncryptedSerializer)):
         return checkpointer
     answer = response_format.types if response_format is not None else ()
-    return checkpointer.with_allowlist({(kind.__module__, kind.__name__) for kind in (*KEPT, *answer)})
+    return checkpointer.with_allowlist({(kind.__module__, kind.__name__) for kind in (*OUR_TYPES, *answer)})
 
 
 def with_messages(schema: type | None) -> type | None:
@@ -241,5 +241,5 @@ def _is_hidden(hint: Any, where: str) -> bool:
     )
 
 
-def _typed(name: str, fields: dict[str, Any]) -> type:
+def _typed_dict(name: str, fields: dict[str, Any]) -> type:
     return TypedDict(name, fields, total=False)  # type: ignore[operator, no-any-return]

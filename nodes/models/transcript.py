@@ -53,7 +53,7 @@ def is_paired(messages: Sequence[AnyMessage]) -> bool:
         elif waiting:
             return False
         elif kind == "ai":
-            waiting = call_ids(cast("AIMessage", message))
+            waiting = call_ids(message)  # type: ignore[arg-type]
             if None in waiting:
                 return False
     return not waiting
