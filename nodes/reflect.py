@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 from langchain_core.runnables import RunnableConfig
 
@@ -12,7 +13,6 @@ from langgraph_reflexion.memory import Selection, concrete, replaces_reflection,
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.host import USAGE, emit, emit_lesson
-from langgraph_reflexion.nodes.models.calling import Spent
 from langgraph_reflexion.nodes.models.prompt import failure_number, is_shown, with_failure_turn
 from langgraph_reflexion.nodes.observe import to_block
 from langgraph_reflexion.nodes.recall import AgentMemory, choose_shown, find_lessons, has_failed
@@ -54,24 +54,20 @@ def reflect(
     if (yield from _is_known(memory, tools, budget, state, config, failure)):
         return {**update, "progress": {"node": "reflect", "known": True}}
     case = Case(failure, reflector, actor, tools, budget, state, config)
-    read, depth, spent, tally = yield from _ask(case)
+    read, depth, tally = yield from _ask(case)
     update |= {"tally": tally, "progress": {"node": "reflect", "depth": depth}}
     if read.reflection is None:
-        _emit(config, state, None, "unreadable", read.reason, spent)
+        _emit(case, None, "unreadable", read.reason)
         return {**update, "blocked": _blocked(budget, state, failure)}
     for text, reason in read.dropped:
         emit_lesson(config, "", text, "refused", reason)
-    reflection, memos, dropped, why = _screened(memory, budget, state, read)
+    reflection, shown, dropped, why = _screened(memory, budget, state, read.reflection)
     tally["advised"] = [*tally["advised"], len(state["attempts"])]
     update["reflections"] = [*state["reflections"], reflection]
-    _emit(config, state, reflection, dropped, why, spent)
+    _emit(case, reflection, dropped, why)
     patch = "" if dropped else reflection.patch_prompt
-    turns = with_failure_turn(
-        state,
-        failure_number(state),
-        patch=patch,
-        memos=[{"kind": memo.kind, "text": memo.text} for memo in memos],
-    )
+    memos = [{"kind": memo.kind, "text": memo.text} for memo in shown]
+    turns = with_failure_turn(state, failure_number(state), patch=patch, memos=memos)
     if turns != state["patch"]:
         update["patch"] = turns
     update["progress"] |= {"patch": patch, **({"dropped": dropped} if dropped else {})}
@@ -87,35 +83,41 @@ def reflect(
     return {**update, "blocked": _blocked(budget, state, failure)}
 
 
-def _ask(case: Case) -> Waits[tuple[ReadReflection, Depth, Spent, Tally]]:
-    """One reflection with its depth, its cost and the new tally. If it says what an earlier one said, one more.
+def _ask(case: Case) -> Waits[tuple[ReadReflection, Depth, Tally]]:
+    """One reflection, its depth, and the tally with its cost. If it says what an earlier one said, one more.
 
     The second has the depth `meta`: it judges the strategy itself.
     """
     budget, state = case.budget, case.state
     depth = _depth(budget, state, case.failure)
-    read, spent = yield from ask_for_reflection(case, depth, [0, 0, 0, 0])
+    read = yield from ask_for_reflection(case, depth)
     count, tally = 1, state["tally"]
     may_ask_again = case.reflector.may_stop and depth != "meta" and not tally["meta"]
     is_one_left = tally["reflections"] + 1 < budget.limits.max_reflections
-    if may_ask_again and is_one_left and _is_alike(budget, state, read) and not case.is_late(spent):
-        _emit(case.config, state, read.reflection, "said before", DROPPED["said before"][1], spent)
+    if may_ask_again and is_one_left and _is_alike(budget, state, read.reflection) and not case.is_late:
+        _emit(case, read.reflection, "said before", DROPPED["said before"][1])
         count, depth = 2, "meta"
-        read, spent = yield from ask_for_reflection(case, depth, spent)
-    return read, depth, spent, budget.tally(state, reflecting=spent, reflections=count, meta=int(depth == "meta"))
+        read = yield from ask_for_reflection(case, depth)
+    spent = case.meter.spent
+    return read, depth, budget.tally(state, reflecting=spent, reflections=count, meta=int(depth == "meta"))
 
 
-def _screened(
-    memory: AgentMemory, budget: Budget, state: State, read: ReadReflection
-) -> tuple[Reflection, list[Memo], str | None, str]:
-    """The reflection, the memos that a prompt may have, and why its plan is not followed, as a word and a sentence.
+class Screened(NamedTuple):
+    """A reflection without text that copies a tool or page, or imitates instructions."""
 
-    Text that copies a tool or page, or imitates instructions, is removed from the plan. Memos stay in the reflection,
-    and the book records why they were quarantined.
-    """
-    assert read.reflection is not None
+    reflection: Reflection
+    """It still has all memos: the book records why some were quarantined."""
+    memos: list[Memo]
+    """The memos that a prompt may have."""
+    dropped: str | None
+    """Why its plan is not followed, as a key of `DROPPED`. None if it is followed."""
+    why: str
+    """The same as a sentence."""
+
+
+def _screened(memory: AgentMemory, budget: Budget, state: State, reflection: Reflection) -> Screened:
     foreign = foreign_in(state, memory.policy.trusted_tools)
-    reflection, word, reason = read.reflection, None, ""
+    word, reason = None, ""
     memos = [
         memo for memo in reflection.memory_to_write if not screen(memo.text, foreign) and not is_shown(state, memo.text)
     ]
@@ -127,12 +129,12 @@ def _screened(
     }
     if distrust:
         word, reason = "set aside", f" {distrust}."
-    elif _is_alike(budget, state, read):
+    elif _is_alike(budget, state, reflection):
         word = "said before"
     elif not concrete(reflection.patch_prompt):
         word = "no plan"
     sentence = f"{DROPPED[word][1]}{reason}" if word else ""
-    return reflection.model_copy(update=without), memos, word, sentence
+    return Screened(reflection.model_copy(update=without), memos, word, sentence)
 
 
 def _blocked(budget: Budget, state: State, failure: Failure) -> dict[str, Blocked]:
@@ -179,25 +181,23 @@ def _has_not_helped(state: State) -> bool:
     return len(state["reflections"]) >= 2 and len(scores) >= 3 and max(scores[-2:]) <= max(scores[:-2])
 
 
-def _is_alike(budget: Budget, state: State, read: ReadReflection) -> bool:
+def _is_alike(budget: Budget, state: State, reflection: Reflection | None) -> bool:
     """Whether an earlier reflection gave the same plan."""
-    if read.reflection is None:
+    if reflection is None:
         return False
-    plan, most = read.reflection.patch_prompt, budget.limits.stuck_similarity
+    plan, most = reflection.patch_prompt, budget.limits.stuck_similarity
     return concrete(plan) and any(likeness(plan, past.patch_prompt) > most for past in state["reflections"])
 
 
-def _emit(
-    config: RunnableConfig, state: State, reflection: Reflection | None, dropped: str | None, why: str, spent: Spent
-) -> None:
+def _emit(case: Case, reflection: Reflection | None, dropped: str | None, why: str) -> None:
     emit(
-        config,
+        case.config,
         "reflection",
         reflection=None if reflection is None else reflection.model_dump(mode="json"),
         dropped=dropped,
         reason=why,
-        step=state["tally"]["steps"],
+        step=case.state["tally"]["steps"],
         node="reflect",
-        run_id=state["about"]["id"],
-        usage=dict(zip(USAGE, spent, strict=True)),
+        run_id=case.state["about"]["id"],
+        usage=dict(zip(USAGE, case.meter.spent, strict=True)),
     )

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
@@ -18,7 +18,7 @@ from langgraph_reflexion.nodes.ask import can_ask_user
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import describe, model_fault
-from langgraph_reflexion.nodes.models.calling import Spent, add_spent, call_model, raise_control_flow
+from langgraph_reflexion.nodes.models.calling import Meter, call_model, raise_control_flow
 from langgraph_reflexion.nodes.models.choice import Model, enforces_schemas
 from langgraph_reflexion.nodes.models.prompt import failure_number, shown_reflection
 from langgraph_reflexion.nodes.models.response_format import schema_binding, with_schema
@@ -76,10 +76,14 @@ class Case:
     budget: Budget
     state: State
     config: RunnableConfig
+    meter: Meter = field(default_factory=Meter)
+    """The cost of its reflections so far."""
 
-    def is_late(self, spent: Spent) -> bool:
-        """Whether time or tokens are used up, including this cost of reflections."""
-        return self.budget.overspent(self.state, self.budget.tally(self.state, reflecting=spent)) is not None
+    @property
+    def is_late(self) -> bool:
+        """Whether time or tokens are used up."""
+        tally = self.budget.tally(self.state, reflecting=self.meter.spent)
+        return self.budget.overspent(self.state, tally) is not None
 
 
 class ReadReflection(NamedTuple):
@@ -91,8 +95,8 @@ class ReadReflection(NamedTuple):
     """Memos that are left out, each with the reason."""
 
 
-def ask_for_reflection(case: Case, depth: Depth, spent: Spent) -> Waits[tuple[ReadReflection, Spent]]:
-    """One reflection, with a retry if it cannot be parsed, or why there is none, and the cost added to `spent`."""
+def ask_for_reflection(case: Case, depth: Depth) -> Waits[ReadReflection]:
+    """One reflection, with a retry if it cannot be parsed, or the reason why there is none."""
     config, prompts, mode = case.config, case.actor.prompts, case.reflector.mode
     model = yield from case.reflector.model_for(case.actor, case.state, config)
     text = yield from _question(case, depth)
@@ -104,7 +108,7 @@ def ask_for_reflection(case: Case, depth: Depth, spent: Spent) -> Waits[tuple[Re
     messages: list[AnyMessage] = [HumanMessage(text if native else in_words)]
     reason = ""
     for again in (False, True):
-        if again and case.is_late(spent):
+        if again and case.is_late:
             break
         try:
             reply = yield from call_model(
@@ -112,20 +116,21 @@ def ask_for_reflection(case: Case, depth: Depth, spent: Spent) -> Waits[tuple[Re
             )
         except Exception as fault:
             raise_control_flow(fault)
-            spent, reason = add_spent(spent, [0, 0, 0, 1]), describe(fault)
+            case.meter.add([0, 0, 0, 1])
+            reason = describe(fault)
             if model_fault(fault) == "setting":
                 if not native:
                     raise
                 bound, native, messages = model, False, [HumanMessage(in_words)]
             continue
-        spent = add_spent(spent, case.budget.cost(messages, reply))
+        case.meter.add(case.budget.cost(messages, reply))
         read = (read_freely if free else read_reflection)(reply.message.text, case.failure, depth)
         if read.reflection is not None:
-            return read, spent
+            return read
         reason = read.reason
         reply_shown = [AIMessage(bounded(reply.message.text, 2_000))] if reply.message.text.strip() else []
         messages = [messages[0], *reply_shown, HumanMessage(prompts.render("repair", reason=reason))]
-    return ReadReflection(None, reason), spent
+    return ReadReflection(None, reason)
 
 
 # ---------------------------------------------------------------- what it is asked
