@@ -45,24 +45,24 @@ def remember(
     if not new or failure is None:
         return update
     book = memory.book(state, config, writing=True)
+    writer = LessonWriter(memory, budget, state, config, book)
     tool = failure.tool if failure.tool is not None and tools.has(failure.tool) else None
-    topic, foreign = topic_for(task_in(state), memory.policy), foreign_in(state, memory.policy.trusted_tools)
     for reflection in new:
-        run_only = "memory is not written" if book is None else _why_not_saved(memory, reflection)
+        only_for_run = "memory is not written" if book is None else _why_not_saved(memory, reflection)
         for memo in reflection.memory_to_write:
             lesson = Lesson(
                 kind=memo.kind,
                 text=memo.text,
                 when=memo.when,
                 why=reflection.explanation,
-                topic=None if topic == GENERAL else topic,  # a lesson from a general task is for all topics
+                topic=writer.topic,
                 tags=memo.tags,
                 trigger=Trigger(signal=failure.signal, tool=tool, fingerprint=failure.fingerprint or None),
                 origin=_first_origin(evaluator, budget, state),
                 confidence=reflection.confidence,
                 sources=[state["about"]["id"]],
             )
-            result = yield from _save_lesson(memory, budget, state, config, book, lesson, foreign, run_only)
+            result = yield from writer.save(lesson, only_for_run)
             if result is not None and result.action == "quarantined":
                 quarantined.add(memo.text)
             elif result is not None and result.kept is not None:
@@ -90,19 +90,19 @@ def remember_success(
     if reflection is None:
         return written
     when = next((memo.when for memo in reflection.memory_to_write if memo.when.strip()), "")
-    topic, foreign = topic_for(task_in(state), memory.policy), foreign_in(state, memory.policy.trusted_tools)
+    writer = LessonWriter(memory, budget, state, config, book)
     for text in _wordings(state, reflection):
         lesson = Lesson(
             kind="strategy",
             text=text,
             when=when,
             why=f"{reflection.explanation} What came before it failed, and the answer after it was accepted.".strip(),
-            topic=None if topic == GENERAL else topic,
+            topic=writer.topic,
             origin=origin_of_verdicts(evaluator.checks, state["verdicts"], budget.limits.success_score, accepted=True),
             confidence=reflection.confidence,
             sources=[state["about"]["id"]],
         )
-        result = yield from _save_lesson(memory, budget, state, config, book, lesson, foreign, report_refusals=False)
+        result = yield from writer.save(lesson, report_refusals=False)
         if result is not None and result.kept is not None:
             return list(dict.fromkeys([*written, result.kept.id]))
     return written
@@ -191,45 +191,47 @@ def _wordings(state: State, reflection: Reflection) -> Iterator[str]:
         yield general if general[-1] in ".!?。" else f"{general}."
 
 
-def _save_lesson(
-    memory: AgentMemory,
-    budget: Budget,
-    state: State,
-    config: RunnableConfig,
-    book: LessonBook | None,
-    lesson: Lesson,
-    foreign: Foreign,
-    run_only: str = "",
-    *,
-    report_refusals: bool = True,
-) -> Waits[Written | None]:
-    """The book's result for a lesson, with its event. None if it was not saved.
+class LessonWriter:
+    """Saves the lessons of one run, with an event for each."""
 
-    A lesson that is only for this run, for the reason `run_only`, is added to a temporary book. If that book
-    quarantines it, this run may not show it either.
-    """
-    if not run_only:
-        shown = [recalled.lesson for recalled in state["recalled"] if recalled.shown]
-        for known in shown:  # it came from memory, so it is no new evidence
-            if known.id in lesson.text or same(known.text, lesson.text):
-                emit_lesson(config, lesson.kind, lesson.text, "unchanged", "this run was shown it", known.id)
-                return None
-    if run_only or book is None:
-        book = LessonBook(InMemoryStore(), ("run",), memory.policy, memory.clock)
-    answer = state["attempts"][-1].answer if state["attempts"] else None
-    add = either(book.add, book.aadd, lesson, task=task_in(state), answer=answer, foreign=foreign)
-    result: Written | None = yield from best_effort("remember", add, budget.seconds_left(state), writing=True)
-    if run_only and (result is None or result.action != "quarantined"):
-        emit_lesson(config, lesson.kind, lesson.text, "kept for this run", run_only)
-        return None
-    if result is None:
-        emit_lesson(config, lesson.kind, lesson.text, "kept for this run", "the store failed")
-        return None
-    kept = result.kept
-    if report_refusals or kept is not None:
-        text = kept.text if kept is not None and result.action == "added" else lesson.text
-        emit_lesson(config, lesson.kind, text, result.action, result.reason, kept.id if kept is not None else None)
-    return result
+    def __init__(
+        self, memory: AgentMemory, budget: Budget, state: State, config: RunnableConfig, book: LessonBook | None
+    ) -> None:
+        self._memory, self._budget, self._state, self._config, self._book = memory, budget, state, config, book
+        self._foreign = foreign_in(state, memory.policy.trusted_tools)
+        topic = topic_for(task_in(state), memory.policy)
+        self.topic = None if topic == GENERAL else topic  # a lesson from a general task is for all topics
+
+    def save(self, lesson: Lesson, only_for_run: str = "", *, report_refusals: bool = True) -> Waits[Written | None]:
+        """The book's result for a lesson. None if it was not saved.
+
+        A lesson that is only for this run, for the reason `only_for_run`, is added to a temporary book. If that book
+        quarantines it, this run may not show it either.
+        """
+        state, book = self._state, self._book
+        if not only_for_run:
+            shown = [recalled.lesson for recalled in state["recalled"] if recalled.shown]
+            for known in shown:  # it came from memory, so it is no new evidence
+                if known.id in lesson.text or same(known.text, lesson.text):
+                    self._emit(lesson, "unchanged", "this run was shown it", known.id)
+                    return None
+        if only_for_run or book is None:
+            book = LessonBook(InMemoryStore(), ("run",), self._memory.policy, self._memory.clock)
+        answer = state["attempts"][-1].answer if state["attempts"] else None
+        add = either(book.add, book.aadd, lesson, task=task_in(state), answer=answer, foreign=self._foreign)
+        seconds = self._budget.seconds_left(state)
+        result: Written | None = yield from best_effort("remember", add, seconds, writing=True)
+        if result is None or (only_for_run and result.action != "quarantined"):
+            self._emit(lesson, "kept for this run", only_for_run or "the store failed")
+            return None
+        kept = result.kept
+        if report_refusals or kept is not None:
+            worded = kept if kept is not None and result.action == "added" else lesson
+            self._emit(worded, result.action, result.reason, kept.id if kept is not None else None)
+        return result
+
+    def _emit(self, lesson: Lesson, action: str, reason: str, lesson_id: str | None = None) -> None:
+        emit_lesson(self._config, lesson.kind, lesson.text, action, reason, lesson_id)
 
 
 def _first_origin(evaluator: Evaluator, budget: Budget, state: State) -> Origin:
