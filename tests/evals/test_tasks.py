@@ -76,7 +76,7 @@ def test_the_hubs_form_of_hotpotqa_is_read_too(tmp_path: Path):
         (lines({**HOTPOT, "context": {"title": 3.5}}), "line 1: context.0"),
         ("\n", "holds no task"),
         ("[1, 2", "is not JSON"),
-        ("[" * 100_000, "is not JSON: maximum recursion depth"),
+        ("[" * 100_000, "is not JSON: "),
     ],
 )
 def test_the_first_line_that_is_no_task_is_named(tmp_path: Path, text: str, message: str):
