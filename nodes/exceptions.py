@@ -65,6 +65,9 @@ _LOST_CONNECTION = (
 """Suffixes of the error names for a lost connection in Python, `httpx`, `requests`, `aiohttp` and `urllib3`.
 OpenAI's and Anthropic's clients raise `APIError` for an error that is sent in the middle of a stream."""
 
+_LOST_IN_WORDS = ("Event loop is closed", "No generations found in stream.")
+"""Messages of Python and LangChain for a lost connection that has no exception class of its own."""
+
 
 def model_fault(error: Exception) -> ModelFault:
     """Whether a model's exception needs a shorter prompt, needs a person, or ends the run."""
@@ -151,8 +154,9 @@ def is_lost_connection(error: BaseException) -> bool:
     """
     if status_of(error) not in (None, 200) or "timeout" in type(error).__name__.lower():
         return False
-    # `langchain-openai` shares its connections between agents: one kept open by an earlier `asyncio.run` is dead.
-    if isinstance(error, RuntimeError) and str(error) == "Event loop is closed":
+    # `langchain-openai` shares its connections between agents: one kept open by an earlier `asyncio.run` is dead. And a
+    # stream may end before its first chunk.
+    if isinstance(error, (RuntimeError, ValueError)) and str(error) in _LOST_IN_WORDS:
         return True
     return any(kind.__name__.lower().endswith(_LOST_CONNECTION) for kind in type(error).__mro__)
 

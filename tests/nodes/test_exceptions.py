@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import openai
 import pytest
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 
 from langgraph_reflexion.nodes.exceptions import (
     is_lost_connection,
@@ -72,6 +73,13 @@ def test_without_a_status_a_passing_fault_is_known_by_what_clients_call_it(name,
 def test_a_connection_kept_from_an_event_loop_that_is_closed_is_a_lost_one():
     assert is_lost_connection(RuntimeError("Event loop is closed"))
     assert not is_lost_connection(RuntimeError("it fell over"))
+
+
+@pytest.mark.req("B8")
+def test_a_stream_that_ends_before_its_first_chunk_is_a_lost_connection():
+    with pytest.raises(ValueError, match="No generations") as caught:
+        GenericFakeChatModel(messages=iter([""])).invoke("When is a room free?", stream=True)
+    assert is_lost_connection(caught.value)
 
 
 @pytest.mark.req("B8")
