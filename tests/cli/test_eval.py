@@ -183,12 +183,18 @@ def test_a_folder_of_another_experiment_is_refused(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.slow
-def test_a_wrong_key_ends_it_in_a_sentence(capsys: pytest.CaptureFixture[str]):
-    with ModelServer([], moods=lambda _question, _number: "unauthorized") as server:
+@pytest.mark.req("L1")
+def test_a_wrong_key_ends_it_in_a_sentence_and_costs_no_attempt_when_it_goes_on(capsys: pytest.CaptureFixture[str]):
+    wrong = True
+    with ModelServer("Answer: x", moods=lambda _, number: "unauthorized" if wrong and number > 2 else None) as server:
         words = ["towns.jsonl", "--setups", "cot", "--model", "openai:small", "--base-url", server.url]
         printed = run_cli(capsys, *words, status=1)
+        wrong = False
+        run_cli(capsys, *words)
     assert "the provider refuses the requests" in printed
     assert "Traceback" not in printed
+    for result in load_results(Path("eval-towns"))["cot"]:
+        assert [trial.answer for trial in result.trials] == ["x"] * 5
 
 
 @pytest.mark.slow

@@ -184,15 +184,18 @@ async def run_experiment(
     pace, ledger = pace or Pace(), Ledger(Path(folder), experiment.plan())
     left = [job for job in experiment.jobs() if not _is_done(ledger, job)]
     waiting, began = iter(left), time.monotonic()
+    running: set[_Run] = set()
 
     async def work() -> None:
         for job in waiting:  # shared by all workers, each of which takes the next job
             run = _Run(experiment, job, ledger, pace, saver)
+            running.add(run)
             result = await run.result()
             if pace.fault is not None:
                 raise pace.fault
             ledger.add(result)
             await run.forget()
+            running.remove(run)
             on_result(result)
 
     workers = [asyncio.create_task(work()) for _ in range(min(concurrency, len(left)))]
@@ -202,6 +205,8 @@ async def run_experiment(
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
+        if pace.fault is not None:  # what a wrong key used up were no attempts
+            await asyncio.gather(*(run.forget() for run in running))
     if left:
         ledger.add_time(Timing(seconds=time.monotonic() - began, concurrency=concurrency, tasks=len(left)))
     return ledger.results
