@@ -11,6 +11,8 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
+from numbers import Real
 from typing import Any, NamedTuple
 
 from langchain_core.messages import ToolCall
@@ -90,7 +92,7 @@ class NamedCheck:
             return truncated(result if result.check else result.model_copy(update={"check": self.name}))
         if isinstance(result, bool):
             return Verdict(passed=result, check=self.name)
-        if isinstance(result, (int, float)):
+        if isinstance(result, (Real, Decimal)):
             return Verdict(score=float(result), check=self.name)
         if isinstance(result, str):
             return truncated(Verdict(passed=False, feedback=result, check=self.name))

@@ -38,6 +38,7 @@ def asked(check, answer="Bell, 1876", **settings):
         ('{"satisfactory": true, "reason": "fine"}', True, None),
         ('{"passed": true, "score": null}', True, None),
         ('{"passed": "yes", "score": "8/10"}', None, 80),
+        ('{"passed": 0, "score": 85}', False, 85),
         ('{"passed": false, "score": "85%"}', False, 85),
         ('{"passed": false, "score": "high"}', False, None),
         ('{"passed": true, "score": 1.0}', None, 1),
@@ -119,6 +120,8 @@ def test_issues_dimensions_and_feedback_are_read_under_each_of_their_names():
     assert "130 of clarity is outside 0 to 100" in verdict.issues[4]
     assert verdict.dimensions["clarity"].model_dump() == {"score": 100, "feedback": "Plain."}
     assert read_verdict('{"score": 90, "dimensions": {"clarity": 80}}').dimensions["clarity"].score == 80
+    beside = read_verdict('{"satisfactory": true, "Clarity": 70, "depth": 2}', dimensions=["clarity"])
+    assert {name: dimension.score for name, dimension in beside.dimensions.items()} == {"Clarity": 70}
 
 
 @pytest.mark.req("E1")

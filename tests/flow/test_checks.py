@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -50,9 +51,10 @@ def test_a_checks_decision_is_final_and_without_one_the_score_decides(run, proto
 
 @pytest.mark.req("E8")
 @pytest.mark.parametrize(
-    ("said", "status"), [(np.int64(90), "success"), (np.int64(70), "failure"), (np.bool_(True), "success")]
+    ("said", "status"),
+    [(np.int64(90), "success"), (np.int64(70), "failure"), (np.bool_(True), "success"), (Decimal(80), "success")],
 )
-def test_a_check_may_count_with_numpy(run, said, status):
+def test_a_check_may_count_with_numpy_and_decimals(run, said, status):
     assert run(RoleModel([say("x")]), checks=[lambda *_: said], limits=ONCE).outcome.status == status
 
 

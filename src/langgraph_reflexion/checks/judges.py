@@ -8,7 +8,7 @@ import logging
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 from uuid import uuid4
 
@@ -108,7 +108,7 @@ def llm_judge(
             raise_control_flow(error)
             _record(run, prompt, "", None, describe(error), meter)
             raise
-        verdict = read_verdict(reply, run.success_score)
+        verdict = read_verdict(reply, run.success_score, meanings)
         _record(run, prompt, reply, verdict, None, meter)
         return verdict
 
@@ -233,16 +233,18 @@ def _last_words(final: Any) -> str:
 # ---------------------------------------------------------------- reading a verdict
 
 
-def read_verdict(text: str, success_score: float = 80) -> Verdict:
+def read_verdict(text: str, success_score: float = 80, dimensions: Iterable[str] = ()) -> Verdict:
     """Parse a judge's reply. If it cannot be parsed or contradicts itself, the verdict is empty.
 
-    An acceptance with a score below `success_score` gets an issue that says so.
+    An acceptance with a score below `success_score` gets an issue that says so. The named `dimensions` may also stand
+    beside the other keys.
     """
+    named = {_folded(name) for name in dimensions}
     try:
         objects = [found for found in values_in(without_thinking(text)) if isinstance(found, Whole)]
     except TangledError as fault:
         return _unreadable(str(fault))
-    verdicts = [(fields, found.twice) for found in objects if (fields := _fields(found.value))]
+    verdicts = [(fields, found.twice) for found in objects if (fields := _fields(found.value, named))]
     if any(twice is not None for _, twice in verdicts):
         return _unreadable("it gives a key twice")
     if len({json.dumps(fields, sort_keys=True) for fields, _ in verdicts}) != 1:
@@ -256,11 +258,13 @@ def _unreadable(why: str) -> Verdict:
     return Verdict(issues=[f"the judge's reply says nothing: {why}"])
 
 
-def _fields(value: Any) -> dict[str, Any]:
+def _fields(value: Any, dimensions: Set[str]) -> dict[str, Any]:
     """The fields of a verdict under our names. Empty if there is neither an acceptance nor a score."""
     known = {_folded(name): name for name in (*ACCEPTANCE, *FEEDBACK, *ISSUES, "score", "dimensions")}
     given = value if isinstance(value, dict) else {}
-    fields = {known[_folded(key)]: item for key, item in given.items() if _folded(key) in known}
+    beside = {key: item for key, item in given.items() if _folded(key) in dimensions - known.keys()}
+    fields: dict[str, Any] = {"dimensions": beside}
+    fields |= {known[_folded(key)]: item for key, item in given.items() if _folded(key) in known}
     return fields if any(name in fields for name in (*ACCEPTANCE, "score")) else {}
 
 
@@ -295,7 +299,7 @@ def _verdict(fields: Mapping[str, Any], success_score: float) -> Verdict:
 def _truth(value: Any) -> bool | None:
     if isinstance(value, str):
         return {"true": True, "yes": True, "false": False, "no": False}.get(value.strip().lower())
-    return value if isinstance(value, bool) else None
+    return bool(value) if value in (0, 1) else None
 
 
 def _score(value: Any) -> float | None:
