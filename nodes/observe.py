@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from langchain_core.messages import AIMessage, ToolCall, ToolMessage
@@ -46,7 +46,11 @@ def observe(tools: Toolbox, budget: Budget, prompts: Prompts, state: State, conf
         _ran(state, call, answer) for call, answer in _pairs(turn, answers) if not details_of(answer).get("rejected")
     ]
     keys = [result.observed.key for result in ran]
-    blocked = _count_requests(state["blocked"], keys)
+    # Each request for a blocked call counts.
+    blocked = {
+        key: Blocked(asked=old["asked"] + keys.count(key), result=old["result"])
+        for key, old in state["blocked"].items()
+    }
     fresh = [result for result in ran if result.observed.key not in state["blocked"]]
     failures = [result.error for result in fresh if result.error is not None]
     observed = [result.observed for result in fresh]
@@ -102,11 +106,6 @@ def _ran(state: State, call: ToolCall, answer: ToolMessage) -> RanCall:
     error = _error(state, call, answer)
     observed = ObservedCall(call["name"], call["args"], answer.text, error.fingerprint if error is not None else "")
     return RanCall(call, answer, error, observed)
-
-
-def _count_requests(blocked: Mapping[str, Blocked], keys: Sequence[str]) -> dict[str, Blocked]:
-    """The blocked calls, with this turn's requests for them counted."""
-    return {key: Blocked(asked=old["asked"] + keys.count(key), result=old["result"]) for key, old in blocked.items()}
 
 
 def _error(state: State, call: ToolCall, answer: ToolMessage) -> Failure | None:

@@ -213,7 +213,8 @@ class LessonWriter:
             shown = [recalled.lesson for recalled in state["recalled"] if recalled.shown]
             for known in shown:  # it came from memory, so it is no new evidence
                 if known.id in lesson.text or same(known.text, lesson.text):
-                    self._emit(lesson, "unchanged", "this run was shown it", known.id)
+                    why = "this run was shown it"
+                    emit_lesson(self._config, lesson.kind, lesson.text, "unchanged", why, known.id)
                     return None
         if only_for_run or book is None:
             book = LessonBook(InMemoryStore(), ("run",), self._memory.policy, self._memory.clock)
@@ -222,16 +223,15 @@ class LessonWriter:
         seconds = self._budget.seconds_left(state)
         result: Written | None = yield from best_effort("remember", add, seconds, writing=True)
         if result is None or (only_for_run and result.action != "quarantined"):
-            self._emit(lesson, "kept for this run", only_for_run or "the store failed")
+            why = only_for_run or "the store failed"
+            emit_lesson(self._config, lesson.kind, lesson.text, "kept for this run", why)
             return None
         kept = result.kept
         if report_refusals or kept is not None:
-            worded = kept if kept is not None and result.action == "added" else lesson
-            self._emit(worded, result.action, result.reason, kept.id if kept is not None else None)
+            text = kept.text if kept is not None and result.action == "added" else lesson.text
+            lesson_id = kept.id if kept is not None else None
+            emit_lesson(self._config, lesson.kind, text, result.action, result.reason, lesson_id)
         return result
-
-    def _emit(self, lesson: Lesson, action: str, reason: str, lesson_id: str | None = None) -> None:
-        emit_lesson(self._config, lesson.kind, lesson.text, action, reason, lesson_id)
 
 
 def _first_origin(evaluator: Evaluator, budget: Budget, state: State) -> Origin:
