@@ -1,7 +1,8 @@
 """`ReflexionMiddleware`: recall, reflection, checks and credit inside LangChain's `create_agent`.
 
 The logic is the graph's own nodes and routes. Each hook runs its part of the graph, up to a node that another hook
-runs. Tools run in LangChain's tool node, and the model is called through LangChain's handler.
+runs, and leaves that node's name in the state (`RunState.next`). Tools run in LangChain's tool node, and the model is
+called through LangChain's handler.
 """
 
 from __future__ import annotations
@@ -40,20 +41,20 @@ from langgraph_reflexion.driver import Waits, run_async, run_sync, within
 from langgraph_reflexion.graph.agent import AGENT
 from langgraph_reflexion.graph.parts import Parts, check_settings, nodes_of, warn_of_unused_score
 from langgraph_reflexion.graph.routing import Routes
-from langgraph_reflexion.middleware.requests import NO_MODEL, Handler, text_of
+from langgraph_reflexion.middleware.requests import NO_MODEL, HandlerModel, text_of
 from langgraph_reflexion.middleware.state import (
     OVER,
     PUBLIC,
     ReflexionState,
     RunState,
-    before_reply,
-    current_message,
     ended_by_another,
     is_resumed,
     private_state,
     read_state,
     removal_of,
     reply_in,
+    state_before_reply,
+    with_current_message,
     with_marked_errors,
 )
 from langgraph_reflexion.nodes.begin import begin
@@ -83,6 +84,8 @@ from langgraph_reflexion.state import (
 
 NO_LIMITS: Mapping[str, int] = MappingProxyType({"max_steps": 1_000_000, "tool_retries": 0, "model_retries": 0})
 """Limits that apply only if the caller sets them, because LangChain has its own middleware for them."""
+AFTER_CHECK = ("reflect", "decide", "finish")
+"""The nodes that may follow `check`: a rejected answer goes to one of the first two."""
 
 
 class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
@@ -215,10 +218,10 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         if not values.get("reflexion"):  # another middleware jumped past `before_agent`
             values = {**values, "reflexion": self._begin(values, config)["reflexion"]}
         state, node = self._read(values, config), values["reflexion"]["next"]
-        asked = Handler(request, handler, f"{state['about']['id']}-{len(state['messages'])}")
+        model = HandlerModel(request, handler, f"{state['about']['id']}-{len(state['messages'])}")
         actor = replace(
             self._parts.actor,
-            choice=FixedModel(request.model, asked, missing=NO_MODEL),
+            choice=FixedModel(request.model, model, missing=NO_MODEL),
             instructions=Instructions(request.system_message),
         )
         tools = self._tools_of(request.tools)
@@ -230,14 +233,14 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         first = "observe" if node in ("tool", "direct") else "decide" if node == OVER else node
         node, state = yield from run_nodes(parts, config, state, first, ("tool", "check", "finish"), request.messages)
         if node == "check" and not self._asks_person:
-            checked = cast("State", {**state, "structured_response": asked.response.structured_response})
+            checked = cast("State", {**state, "structured_response": model.response.structured_response})
             # If a check paused here, the model would be asked again on resume. So `after_model` runs it.
             with suppress(GraphInterrupt):
-                node, state = yield from run_nodes(parts, config, checked, node, ("reflect", "decide", "finish"))
-        if node == "tool" and is_direct(state, tools, asked.response):
+                node, state = yield from run_nodes(parts, config, checked, node, AFTER_CHECK)
+        if node == "tool" and gives_answer(state, tools, model.response):
             node = "direct"
         command: Command[Any] = Command(update={"reflexion": private_state(state, node, config)})
-        return ExtendedModelResponse(asked.reply(state, _agent_name(config)), command)
+        return ExtendedModelResponse(model.reply(state, _agent_name(config)), command)
 
     def _after_decision(self, values: Mapping[str, Any], config: RunnableConfig) -> Waits[Update | None]:
         """Remove a rejected answer and ask the model again. Checks that ask a person pause here."""
@@ -252,8 +255,8 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         if node == "check":
             if reply is None:  # another middleware took the answer away
                 return None
-            until = ("reflect", "decide", "finish")
-            node, state = yield from run_nodes(self._parts, config, before_reply(state, reply), node, until)
+            before = state_before_reply(state, reply)
+            node, state = yield from run_nodes(self._parts, config, before, node, AFTER_CHECK)
             edited = node == "finish" and cast("PendingDecision", state["decision"])["message"] != reply
         pending = cast("PendingDecision", state["decision"])
         is_rejected = node != "finish" or bool(state["stop"])
@@ -311,14 +314,12 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         if node == "direct" and turn is not None and answers:
             direct = frozenset(call["name"] for call in turn.tool_calls)
             parts = replace(parts, tools=replace(parts.tools, direct=direct))
-            node, state = yield from run_nodes(
-                parts, config, state, "observe", ("reflect", "decide", "check", "finish")
-            )
+            node, state = yield from run_nodes(parts, config, state, "observe", ("check", *AFTER_CHECK))
             if node == "check":
                 if (value := values.get("structured_response")) is not None:  # it came beside the calls
                     answer = PendingDecision(action="finish", text=text_of(value), message=None, refused=False)
                     state = cast("State", {**state, "decision": answer})
-                node, state = yield from run_nodes(parts, config, state, node, ("reflect", "decide", "finish"))
+                node, state = yield from run_nodes(parts, config, state, node, AFTER_CHECK)
             if node != "finish":
                 taken_back = {"structured_response": None} if values.get("structured_response") is not None else {}
                 again = {**private_state(state, node, config), "due": True}
@@ -326,7 +327,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         elif node != "finish":
             state = ended_by_another(parts.budget, state, config)
         parts = replace(parts, actor=replace(parts.actor, name=_agent_name(config)))
-        ended = yield from nodes_of(parts)["finish"](current_message(state), config)
+        ended = yield from nodes_of(parts)["finish"](with_current_message(state), config)
         update: Update = {
             "outcome": cast("Update", ended)["outcome"],
             "reflexion": {**values["reflexion"], "next": OVER},
@@ -383,8 +384,8 @@ def run_nodes(
     }
     nodes = nodes_of(parts)
     while node not in until:
-        asked = state if node != "decide" or conversation is None else {**state, "messages": list(conversation)}
-        update = nodes[node](asked, config)
+        seen = state if node != "decide" or conversation is None else {**state, "messages": list(conversation)}
+        update = nodes[node](seen, config)
         if isinstance(update, Generator):
             update = yield from update
         if node == "decide":
@@ -396,7 +397,7 @@ def run_nodes(
     return node, state
 
 
-def is_direct(state: State, tools: Toolbox, response: ModelResponse[Any]) -> bool:
+def gives_answer(state: State, tools: Toolbox, response: ModelResponse[Any]) -> bool:
     """Whether the run ends with this turn's calls: all give the answer directly, or a structured one came with them."""
     names = {call["name"] for call in cast("AIMessage", state["messages"][-1]).tool_calls}
     return names <= tools.direct or response.structured_response is not None

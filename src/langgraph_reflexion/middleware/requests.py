@@ -41,8 +41,8 @@ class LessonRequest(ModelRequest[Any]):
         return replace(request, system_message=cast("SystemMessage", joined))
 
 
-class Handler(Runnable[Any, Any]):
-    """LangChain's handler as a model that takes a prompt and returns a message."""
+class HandlerModel(Runnable[Any, Any]):
+    """A request and its handler as a model, for `decide`: it takes a prompt and returns a message."""
 
     def __init__(self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Any], stem: str) -> None:
         self._request, self._handler, self._stem = request, handler, stem

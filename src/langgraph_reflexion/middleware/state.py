@@ -51,11 +51,11 @@ class RunState(PrivateChannels, total=False):
 
     run: RunFields
     next: str
-    """The node to continue from, or `over` once the run has its outcome."""
+    """The node that another hook runs next; `direct` if this turn's tools give the answer, `over` after the outcome."""
     step: int
     """The step of the agent's graph that wrote this."""
     due: bool
-    """Whether the model is to be asked next. If it still is after the model's turn, another middleware has answered."""
+    """Whether the model is called next. If it is still set afterwards, another middleware has answered in its place."""
 
 
 class ReflexionState(AgentState[Any], total=False):
@@ -134,7 +134,7 @@ def reply_in(state: State) -> AIMessage | None:
     return cast("AIMessage", found) if is_answer else None
 
 
-def before_reply(state: State, reply: AIMessage) -> State:
+def state_before_reply(state: State, reply: AIMessage) -> State:
     """The state as it was when the model gave this answer, for the checks."""
     pending = cast("PendingDecision", state["decision"])
     text = pending["text"] if reply.tool_calls else reply.text
@@ -163,7 +163,7 @@ def ended_by_another(budget: Budget, state: State, config: RunnableConfig) -> St
     return cast("State", {**state, **ending})
 
 
-def current_message(state: State) -> State:
+def with_current_message(state: State) -> State:
     """The last message in the conversation, which another middleware may have changed since."""
     pending, reply = state["decision"], reply_in(state)
     if pending is None:
