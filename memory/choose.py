@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.memory.estimate import Estimate
 from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.gate import overlong
 from langgraph_reflexion.memory.records import hash_of
+from langgraph_reflexion.memory.shelf import StoredLesson
 from langgraph_reflexion.memory.suspicion import shown_texts, suspicion
 from langgraph_reflexion.schemas import SHOWN, Lesson
 from langgraph_reflexion.text.likeness import Advice, likeness, opposed
@@ -51,16 +53,16 @@ class Selection(list[Lesson]):
 
 
 def choose(
-    rules: Sequence[Lesson],
-    fit: Sequence[tuple[Lesson, Fit]],
-    evidence: Mapping[str, Evidence],
-    kind: Estimate,
-    most: int,
-    budget: int,
+    always: Sequence[StoredLesson],
+    fitting: Sequence[StoredLesson],
+    scores: Mapping[str, Fit],
+    estimates: Estimate,
+    policy: MemoryPolicy,
     shown_before: Sequence[str],
-    failed: bool,
+    *,
+    after_failure: bool,
 ) -> Selection:
-    """The lessons to show. `rules` hold for any task and come first, but leave a place for a lesson that fits.
+    """The lessons to show. Those that hold for any task (`always`) come first, but leave a place for one that fits.
 
     At the start, a lesson is held back if runs do as well without it. If the best of those that would be shown is held
     back, so are the worse ones: they would only delay the runs without lessons that all are compared with. Nor is one
@@ -69,98 +71,102 @@ def choose(
     of lessons that advise the opposite, only the one with the highest estimate is shown, with those that give the same
     advice: so the run says whether that advice works.
     """
-    doubtful = [lesson.id for lesson, _ in fit if not is_vouched(lesson, evidence)]
+    values, advice = estimates.values, estimates.advice
+    on_record = {found.lesson.id: found for found in fitting if not is_vouched(found)}
     why: dict[str, str] = {}
     best: Lesson | None = None
-    if failed:
-        last = {id: evidence[id].shown_results()[-1:] for id in doubtful}
-        lost = {id for id, results in last.items() if results and results[0]["result"] == "loss"}
-        worthy = [item for item in fit if item[0].id not in lost]
+    if after_failure:
+        results = {id: [run["result"] for run in found.evidence.shown_results()] for id, found in on_record.items()}
+        worthy = [found for found in fitting if results.get(found.lesson.id, [])[-1:] != ["loss"]]
     else:
-        why = {id: kind.holds_back(id, evidence[id]) for id in doubtful}
-        near = [lesson for lesson, _ in _near(fit) if lesson.id in why]
-        best = max(near, key=lambda lesson: (kind.values[lesson.id], why[lesson.id]), default=None)
+        why = {id: estimates.holds_back(found) for id, found in on_record.items()}
+        near = [found.lesson for found in _near(fitting, scores) if found.lesson.id in why]
+        best = max(near, key=lambda lesson: (values[lesson.id], why[lesson.id]), default=None)
         if best is not None and (reason := why[best.id]):
-            why = {id: why[id] or (reason if kind.values[id] <= kind.values[best.id] else "") for id in doubtful}
-        worthy = [item for item in fit if not why.get(item[0].id)]
-    worthy = _near(worthy)
+            why = {id: why[id] or (reason if values[id] <= values[best.id] else "") for id in why}
+        worthy = [found for found in fitting if not why.get(found.lesson.id)]
+    worthy = _near(worthy, scores)
+    replaced = _replaced([*always, *worthy])
+    offered = [found for found in worthy if found.lesson.id not in replaced]
     read = cache(Advice)
-    gone = _replaced([*rules, *(lesson for lesson, _ in worthy)], evidence)
-    offered = [item for item in worthy if item[0].id not in gone]
-    places = max(most - 1, 1) if offered else most
     chosen: list[Lesson] = []
-    for lesson in rules:
-        cost, others = tokens_of(lesson), [read(known.text) for known in chosen]
-        fits = len(chosen) < places and cost <= budget and lesson.id not in gone
-        if fits and not any(_clash(read(lesson.text), other) for other in others):
+    budget = policy.lesson_tokens
+
+    def may_join(lesson: Lesson, texts: Iterable[str]) -> bool:
+        """Whether the lesson is within the budget, and neither repeats nor contradicts one of these texts."""
+        fits = tokens_of(lesson) <= budget
+        return fits and not any(_clash(read(lesson.text), read(text)) for text in texts)
+
+    places = max(policy.max_lessons - 1, 1) if offered else policy.max_lessons
+    for _, lesson, _ in always:
+        is_left = len(chosen) < places and lesson.id not in replaced
+        if is_left and may_join(lesson, (known.text for known in chosen)):
             chosen.append(lesson)
-            budget -= cost
-    gains = {id: value - kind.without for id, value in kind.values.items()}
-    for lesson in _in_order(offered, evidence, kind, read):
-        if len(chosen) >= most:
+            budget -= tokens_of(lesson)
+    gains = {id: value - estimates.without for id, value in values.items()}
+    for lesson in _in_order(offered, scores, estimates, read):
+        if len(chosen) >= policy.max_lessons:
             break
         best_gain = max((gains[known.id] for known in chosen if known.id in gains), default=0.0)
         if lesson.id in why and gains[lesson.id] < SIDE_GAIN * best_gain:
             continue
-        if (cost := tokens_of(lesson)) <= budget:
-            texts = [
-                *shown_before,
-                *(known.text for known in chosen if kind.advice.get(known.id) != kind.advice[lesson.id]),
-            ]
-            if not any(_clash(read(lesson.text), read(text)) for text in texts):
-                chosen.append(lesson)
-                budget -= cost
+        others = [known.text for known in chosen if advice.get(known.id) != advice[lesson.id]]
+        if may_join(lesson, [*shown_before, *others]):
+            chosen.append(lesson)
+            budget -= tokens_of(lesson)
     if best is None or not all(why.values()):
         return Selection(chosen)
     return Selection(chosen, best, why[best.id])
 
 
-def _near(fit: Sequence[tuple[Lesson, Fit]]) -> list[tuple[Lesson, Fit]]:
+def _near(fitting: Sequence[StoredLesson], scores: Mapping[str, Fit]) -> list[StoredLesson]:
     """Those that share about as many words with the task as the best of them, and those that fit for another reason."""
-    least = BESIDE * max((place.words for _, place in fit if place.words is not None), default=0.0)
-    return [item for item in fit if item[1].words is None or item[1].words >= least]
+    words = {found.lesson.id: scores[found.lesson.id].words for found in fitting}
+    least = BESIDE * max((shared for shared in words.values() if shared is not None), default=0.0)
+    return [found for found in fitting if (shared := words[found.lesson.id]) is None or shared >= least]
 
 
 def _in_order(
-    fit: Sequence[tuple[Lesson, Fit]], evidence: Mapping[str, Evidence], kind: Estimate, read: Callable[[str], Advice]
+    fitting: Sequence[StoredLesson], scores: Mapping[str, Fit], estimates: Estimate, read: Callable[[str], Advice]
 ) -> Iterator[Lesson]:
     """The lessons that may be shown together, the best first."""
+    values, advice = estimates.values, estimates.advice
 
-    ranks: dict[str, tuple[bool, bool, float]] = {}
-    for lesson, place in fit:
+    def rank(lesson: Lesson) -> tuple[bool, bool, float]:
         untried = lesson.kind == "pattern" and bool(lesson.supersedes) and lesson.status != "active"
         # A strategy, which worked once, ranks below what a reflection says.
-        ranks[lesson.id] = lesson.kind == "strategy", untried, -place.score * (0.5 + kind.values[lesson.id])
-    offered = sorted((lesson for lesson, _ in fit), key=lambda lesson: ranks[lesson.id])
-    firm = [lesson for lesson in offered if is_vouched(lesson, evidence)]
-    offered = [
-        lesson
-        for lesson in offered
-        if lesson in firm or not any(_clash(read(lesson.text), read(other.text)) for other in firm)
-    ]
-    while offered:
-        first = offered[0]
-        rivals = [
-            lesson
-            for lesson in offered
+        return lesson.kind == "strategy", untried, -scores[lesson.id].score * (0.5 + values[lesson.id])
+
+    vouched = {found.lesson.id: found.lesson for found in fitting if is_vouched(found)}
+
+    def is_contradicted(lesson: Lesson) -> bool:
+        return any(_clash(read(lesson.text), read(other.text)) for other in vouched.values())
+
+    waiting = sorted((found.lesson for found in fitting), key=rank)
+    waiting = [lesson for lesson in waiting if lesson.id in vouched or not is_contradicted(lesson)]
+    while waiting:
+        first = waiting[0]
+        rivals = {
+            lesson.id: lesson
+            for lesson in waiting
             if lesson is first or are_rivals(lesson, first) or opposed(read(lesson.text), read(first.text))
-        ]
+        }
         best = max(
-            rivals,
+            rivals.values(),
             key=lambda lesson: (
-                is_vouched(lesson, evidence),
-                kind.values[lesson.id],
+                lesson.id in vouched,
+                values[lesson.id],
                 lesson.created_at.timestamp() if lesson.created_at else 0.0,
             ),
         )
-        alike = [lesson for lesson in rivals if lesson is not best and kind.advice[lesson.id] == kind.advice[best.id]]
-        yield from (best, *alike)
-        offered = [lesson for lesson in offered if lesson not in rivals]
+        yield best
+        yield from (lesson for id, lesson in rivals.items() if id != best.id and advice[id] == advice[best.id])
+        waiting = [lesson for lesson in waiting if lesson.id not in rivals]
 
 
-def is_vouched(lesson: Lesson, evidence: Mapping[str, Evidence]) -> bool:
+def is_vouched(found: StoredLesson) -> bool:
     """Whether a person wants the lesson shown, regardless of its record."""
-    return bool(lesson.name) or evidence[lesson.id].vouched
+    return bool(found.lesson.name) or found.evidence.vouched
 
 
 def are_rivals(lesson: Lesson, other: Lesson) -> bool:
@@ -189,12 +195,13 @@ def is_approved(value: Mapping[str, Any], evidence: Evidence) -> bool:
     )
 
 
-def doubt_of(lesson: Lesson, evidence: Evidence) -> str | None:
+def doubt_of(found: StoredLesson) -> str | None:
     """Why a lesson's words should not be shown, checked again before they are; `None` if nothing is wrong.
 
     Words that a person approved are not checked. The approval is for exactly these words: if another program changes
     them, they are checked again.
     """
+    _, lesson, evidence = found
     overlength = next(filter(None, (overlong(getattr(lesson, name)) for name in SHOWN)), None)
     approved = evidence.approved_words
     looked_at = [text for text in shown_texts(lesson) if not approved or hash_of(text) not in approved]
@@ -203,20 +210,22 @@ def doubt_of(lesson: Lesson, evidence: Evidence) -> str | None:
     return doubt or suspicion(together)
 
 
-def _replaced(lessons: Sequence[Lesson], evidence: Mapping[str, Evidence]) -> set[str]:
+def _replaced(lessons: Sequence[StoredLesson]) -> set[str]:
     """The ids of lessons that are left out because their successor is shown, or the other way round.
 
     A pattern replaces the lessons it sums up. Until it is active, those come first that are verified, told by a person
     or vouched for.
     """
-    by_id = {lesson.id: lesson for lesson in lessons}
-    gone: set[str] = set()
-    for lesson in lessons:
+    by_id = {found.lesson.id: found for found in lessons}
+    replaced: set[str] = set()
+    for found in lessons:
+        lesson = found.lesson
         old = [by_id[id] for id in lesson.supersedes if id in by_id]
-        firm = any(is_vouched(member, evidence) for member in old) and not is_vouched(lesson, evidence)
-        trusted = any(member.origin in ("verified", "told") for member in old) and lesson.status != "active"
-        gone |= {lesson.id} if lesson.kind == "pattern" and (firm or trusted) else {member.id for member in old}
-    return gone
+        vouched = any(map(is_vouched, old)) and not is_vouched(found)
+        trusted = any(member.lesson.origin in ("verified", "told") for member in old) and lesson.status != "active"
+        stays = lesson.kind != "pattern" or not (vouched or trusted)
+        replaced |= {member.lesson.id for member in old} if stays else {lesson.id}
+    return replaced
 
 
 def _clash(text: Advice, other: Advice) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,7 +13,7 @@ from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import TOPIC, Plan, at_once, items_in, put, read_items, storable
 from langgraph_reflexion.memory.changes import LOOKS, MOST, change_ops, write
-from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, estimate, posterior, recent
+from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, Tally, estimate, posterior, recent
 from langgraph_reflexion.memory.evidence import COUNTS, Evidence
 from langgraph_reflexion.memory.forget import forgotten_words, without_words
 from langgraph_reflexion.memory.index import task_words, tasks_of
@@ -126,16 +126,16 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
     elif any(run["run"] == episode.id for run in others):  # it had no lessons when it finished first
         ops.append(PutOp(shelf.evidence, place, None))
         others = [run for run in others if run["run"] != episode.id]
-    topic = won_and_lost(others)
-    statuses = _status_ops(shelf, known, topic, episode.id)
+    of_topic = won_and_lost(others)
+    statuses = _status_ops(shelf, known.values(), of_topic, episode.id)
     # One batch: after a crash either all of a run is counted or nothing.
     # It is read again after writing: if several write at once, the last one to read sees what all have written.
     now_found = yield from write(shelf, [*ops, *statuses], found.values())
     if item is not None:
         yield from note_episodes(shelf, [item.key], note, now)
-    now_known = {id: entry for id, entry in now_found.items() if id in known}
-    yield from write(shelf, _status_ops(shelf, now_known, topic, episode.id), now_known.values())
-    yield from _offer_at_start(shelf, episode, [entry for entry in now_known.values() if not entry.evidence.vouched])
+    now_known = [entry for id, entry in now_found.items() if id in known]
+    yield from write(shelf, _status_ops(shelf, now_known, of_topic, episode.id), now_known)
+    yield from _offer_at_start(shelf, episode, [entry for entry in now_known if not entry.evidence.vouched])
     for id, entry in now_found.items():
         if is_due(entry.evidence, now):
             yield from sum_up_runs(shelf, id)
@@ -286,19 +286,19 @@ def _draw(text: str) -> float:
 # ---------------------------------------------------------------- status
 
 
-def next_status(found: StoredLesson, kind: Estimate) -> tuple[LessonStatus, str] | None:
+def next_status(found: StoredLesson, estimates: Estimate) -> tuple[LessonStatus, str] | None:
     """The new status by the evidence, and why. `None` if it stays. A person's decision outranks the evidence."""
     lesson, evidence = found.lesson, found.evidence
     if evidence.vouched or lesson.name or not evidence.shown_results():
         return None
     record = f"{lesson.wins} won, {lesson.losses} lost"
-    behind = kind.holds_back(lesson.id, evidence)
+    behind = estimates.holds_back(found)
     if behind and lesson.status in ("candidate", "active"):
         return "probation", f"{behind}; {record}"
     if lesson.status == "probation":
-        wins, losses = recent([(lesson, evidence)])
+        wins, losses = recent([found])
         share, variance = posterior(wins, losses)
-        if losses > LOST and share + math.sqrt(variance) < kind.without:
+        if losses > LOST and share + math.sqrt(variance) < estimates.without:
             return "retired", f"it goes on losing: {record}"
         if not behind:
             return "active" if lesson.wins >= 2 else "candidate", f"it does better than nothing again: {record}"
@@ -307,15 +307,12 @@ def next_status(found: StoredLesson, kind: Estimate) -> tuple[LessonStatus, str]
     return None
 
 
-def _status_ops(shelf: Shelf, known: Mapping[str, StoredLesson], topic: tuple[int, int], run: str) -> list[Op]:
+def _status_ops(shelf: Shelf, known: Collection[StoredLesson], of_topic: Tally, run: str) -> list[Op]:
     """The writes that update the status of lessons after their runs were counted."""
-    if not known:
-        return []
-    evidence = {id: entry.evidence for id, entry in known.items()}
-    kind = estimate({id: entry.lesson for id, entry in known.items()}, evidence, topic)
+    estimates = estimate(known, of_topic)
     ops: list[Op] = []
-    for entry in known.values():
-        if (step := next_status(entry, kind)) is None:
+    for entry in known:
+        if (step := next_status(entry, estimates)) is None:
             continue
         status, why = step
         rises = status == "active" or (entry.lesson.status == "probation" and status == "candidate")
@@ -342,10 +339,10 @@ def runs_of_topics(shelf: Shelf, labels: list[str]) -> Plan[dict[str, list[dict[
     }
 
 
-def won_and_lost(runs: Iterable[Mapping[str, Any]]) -> tuple[int, int]:
+def won_and_lost(runs: Iterable[Mapping[str, Any]]) -> Tally:
     """How many of these runs were won, and how many lost."""
     results = [run.get("result") for run in runs]
-    return results.count("win"), results.count("loss")
+    return Tally(results.count("win"), results.count("loss"))
 
 
 def _without_lessons(episode: Episode, at: datetime) -> dict[str, Any] | None:

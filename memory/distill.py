@@ -76,7 +76,7 @@ def clusters(shelf: Shelf) -> Plan[list[Cluster]]:
     free = [found for found in known.values() if may_be_summed_up(found.lesson)]
     ranked = sorted(
         free,
-        key=lambda found: (-worth(found.lesson, found.evidence), -TRUST.index(found.lesson.origin), found.lesson.id),
+        key=lambda found: (-worth(found), -TRUST.index(found.lesson.origin), found.lesson.id),
     )
     waiting = {found.lesson.id: found.lesson for found in ranked}
     rank = {id: i for i, id in enumerate(waiting)}

@@ -12,11 +12,12 @@ not below the one without lessons.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.records import tool_of
+from langgraph_reflexion.memory.shelf import StoredLesson
 from langgraph_reflexion.schemas import Lesson
 from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.tokens import tokens
@@ -48,6 +49,13 @@ ALWAYS_SHOWN = 3
 """Runs that a candidate is shown in before it may be withheld: a new lesson gets a fair start."""
 
 
+class Tally(NamedTuple):
+    """How many runs were won and lost. An older run may count less than 1."""
+
+    won: float
+    lost: float
+
+
 class Uplift(NamedTuple):
     """How much more often runs succeed with a lesson than without it, with a 90 % interval."""
 
@@ -68,10 +76,10 @@ class Estimate(NamedTuple):
     known: bool
     advice: Mapping[str, str]
 
-    def holds_back(self, lesson: str, evidence: Evidence) -> str:
+    def holds_back(self, found: StoredLesson) -> str:
         """Why a lesson is held back at the start of a task of this kind; empty if it is not."""
-        value = self.values[lesson]
-        if not self.known and _lost_last(evidence):
+        value = self.values[found.lesson.id]
+        if not self.known and _lost_last(found.evidence):
             return "it lost its last run, and hardly a run is known without lessons"
         if value < self.without:
             return f"runs of this kind are won in {self.without:.0%} without lessons, and in {value:.0%} with this one"
@@ -80,57 +88,63 @@ class Estimate(NamedTuple):
         return ""
 
 
-def estimate(lessons: Mapping[str, Lesson], evidence: Mapping[str, Evidence], topic: tuple[int, int]) -> Estimate:
+def estimate(lessons: Iterable[StoredLesson], of_topic: Tally) -> Estimate:
     """Estimate the share of runs won without these lessons, and with each of them.
 
-    `topic` holds the topic's runs won and lost without lessons. Lessons that give the same advice share their evidence.
+    `of_topic` counts the runs without lessons on tasks of the topic. Lessons that give the same advice share their
+    evidence.
     """
-    won, lost = _without([evidence[id] for id in lessons])
-    of_topic = (topic[0] + 1) / (sum(topic) + 2)
-    base = (won + PRIOR * of_topic) / (won + lost + PRIOR)
-    advice = _advice(lessons)
-    taught = _taught([(evidence[id], advice[id]) for id in lessons])
+    by_id = {found.lesson.id: found for found in lessons}
+    won, lost = _without(found.evidence for found in by_id.values())
+    topic_share = (of_topic.won + 1) / (sum(of_topic) + 2)
+    base = (won + PRIOR * topic_share) / (won + lost + PRIOR)
+    advice = _advice({id: found.lesson for id, found in by_id.items()})
+    taught = _taught(by_id.values(), advice)
     values: dict[str, float] = {}
     for group in set(advice.values()):
-        members = [id for id in lessons if advice[id] == group]
-        wins, losses = recent([(lessons[id], evidence[id]) for id in members])
+        members = [id for id in by_id if advice[id] == group]
+        wins, losses = recent([by_id[id] for id in members])
         wins += taught[group]
         values |= dict.fromkeys(members, (wins + PRIOR * base) / (wins + losses + PRIOR))
-    return Estimate(base, values, sum(topic) >= KNOWN, advice)
+    return Estimate(base, values, sum(of_topic) >= KNOWN, advice)
 
 
-def recent(same: Sequence[tuple[Lesson, Evidence]]) -> tuple[float, float]:
+def recent(same: Iterable[StoredLesson]) -> Tally:
     """The runs won and lost with lessons that give the same advice; later runs count more.
 
     A run that wrote such a lesson itself counts only if it lost.
     """
-    runs = {str(run["run"]): run for _, about in same for run in about.shown_results()}
-    tried = [run for _, about in same for run in about.runs if run.get("tried") and run.get("result") == "loss"]
+    runs: dict[str, dict[str, Any]] = {}
+    tried: list[dict[str, Any]] = []
     wins = losses = 0.0
-    for lesson, about in same:  # runs that are only counts are older than those that are listed
-        results = [run["result"] for run in about.shown_results()]
+    for _, lesson, evidence in same:
+        shown = evidence.shown_results()
+        runs |= {str(run["run"]): run for run in shown}
+        tried += [run for run in evidence.runs if run.get("tried") and run.get("result") == "loss"]
+        # Runs that are only counted are older than those that are listed.
+        results = [run["result"] for run in shown]
         before = max(lesson.wins - results.count("win"), 0), max(lesson.losses - results.count("loss"), 0)
         faded = min(1.0, 1 / (1 - FADES) / max(sum(before), 1))
         wins, losses = wins + faded * before[0], losses + faded * before[1]
     for run in sorted([*runs.values(), *tried], key=lambda run: str(run["at"])):
         wins, losses = FADES * wins, FADES * losses
         wins, losses = (wins + 1, losses) if run["result"] == "win" else (wins, losses + 1)
-    return wins, losses
+    return Tally(wins, losses)
 
 
-def _taught(lessons: Sequence[tuple[Evidence, str]]) -> dict[str, float]:
+def _taught(lessons: Iterable[StoredLesson], advice: Mapping[str, str]) -> dict[str, float]:
     """How often each advice was taught; what was taught later counts more."""
     times: dict[tuple[str, str], set[str]] = {}
-    for about, advice in lessons:
-        for source in about.sources:
-            times.setdefault((str(source["at"]), str(source["source"])), set()).add(advice)
-    found = dict.fromkeys((advice for _, advice in lessons), 0.0)
+    for _, lesson, evidence in lessons:
+        for source in evidence.sources:
+            times.setdefault((str(source["at"]), str(source["source"])), set()).add(advice[lesson.id])
+    found = dict.fromkeys(advice.values(), 0.0)
     for _, taught in sorted(times.items()):
-        found = {advice: FADES * weight + (advice in taught) for advice, weight in found.items()}
+        found = {name: FADES * weight + (name in taught) for name, weight in found.items()}
     return found
 
 
-def _without(evidence: Iterable[Evidence]) -> tuple[float, float]:
+def _without(evidence: Iterable[Evidence]) -> Tally:
     """Runs won and lost without any of these lessons; each later run of the kind reduces their weight."""
     runs: dict[str, dict[str, Any]] = {}
     for about in evidence:
@@ -145,7 +159,7 @@ def _without(evidence: Iterable[Evidence]) -> tuple[float, float]:
         won, lost = FADES * won, FADES * lost
         if run.get("withheld"):
             won, lost = (won + 1, lost) if run["result"] == "win" else (won, lost + 1)
-    return won, lost
+    return Tally(won, lost)
 
 
 def _advice(lessons: Mapping[str, Lesson]) -> dict[str, str]:
@@ -165,10 +179,11 @@ def _advice(lessons: Mapping[str, Lesson]) -> dict[str, str]:
     return found
 
 
-def worth(lesson: Lesson, evidence: Evidence) -> float:
+def worth(found: StoredLesson) -> float:
     """The share of runs that a lesson is likely to win, for any kind of task."""
-    wins, losses = recent([(lesson, evidence)])
-    wins += max(_taught([(evidence, lesson.id)])[lesson.id], 1.0)  # one being written was taught once
+    id = found.lesson.id
+    wins, losses = recent([found])
+    wins += max(_taught([found], {id: id})[id], 1.0)  # one being written was taught once
     return (wins + PRIOR / 2) / (wins + losses + PRIOR)
 
 

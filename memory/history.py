@@ -79,7 +79,7 @@ def stats(shelf: Shelf) -> Plan[dict[str, Any]]:
         "episodes": ended,
         "uplift": _counted(map(_in_a_word, uplifts)),
         "topics": {
-            label.removeprefix(TOPIC): {"won": results[label][0], "lost": results[label][1]}
+            label.removeprefix(TOPIC): {"won": results[label].won, "lost": results[label].lost}
             for label in labels
             if any(results[label])
         },
@@ -221,7 +221,8 @@ def _bound(found: StoredLesson, failure: Failure) -> str:
 
 def hidden(shelf: Shelf, lesson: str) -> Plan[str | None]:
     """Why a lesson is never shown, or `None` if it is shown when it fits. An unknown id is a `KeyError`."""
-    _, now, evidence = yield from read_one(shelf, lesson)
+    found = yield from read_one(shelf, lesson)
+    _, now, evidence = found
     if now.status not in LIVE:
         changes = (*reversed(evidence.standing), *reversed(evidence.changes))
         moved = next((change for change in changes if now.status in (change.status, change.action)), None)
@@ -230,4 +231,4 @@ def hidden(shelf: Shelf, lesson: str) -> Plan[str | None]:
         return "no person has approved its present text" if evidence.approved else "no person has approved it yet"
     if now.expires_at is not None and now.expires_at <= shelf.clock():
         return f"its time was over on {now.expires_at:%Y-%m-%d}"
-    return doubt_of(now, evidence)
+    return doubt_of(found)

@@ -167,25 +167,23 @@ def recall(
     found, runs = yield from at_once(
         read_listed(shelf, [items[key] for key in dict.fromkeys([*always, *best])]), runs_of_topics(shelf, about)
     )
-    evidence = {key: entry.evidence for key, entry in found.items()}
-    current = {key: _as_found(entry, failure) for key, entry in found.items() if _may_be_shown(entry, policy)}
-    rules = [current[key] for key in always if key in current]
-    rules.sort(key=lambda lesson: -len(weights.keys() & words_of(lesson.text)))
-    fit = [(current[key], scores[key]) for key in best if key in current and key not in always]
-    without = won_and_lost(run for of_topic in runs.values() for run in of_topic)
-    kind = estimate({lesson.id: lesson for lesson, _ in fit}, evidence, without)
     shown_before = [str(items[key].value.get("text")) for key in exclude if key in items]
-    limits = policy.max_lessons, policy.lesson_tokens
-    while True:  # only the lessons to be shown are read again, because reading takes longer than searching
-        chosen = choose(rules, fit, evidence, kind, *limits, shown_before, failure is not None)
-        doubts = {lesson.id: doubt_of(lesson, evidence[lesson.id]) for lesson in (*chosen, chosen.held) if lesson}
-        doubted = [id for id, doubt in doubts.items() if doubt is not None]
-        if not doubted:
+    current = {key: _as_found(entry, failure) for key, entry in found.items() if _may_be_shown(entry, policy)}
+    for_any_task = [current[key] for key in always if key in current]
+    for_any_task.sort(key=lambda entry: -len(weights.keys() & words_of(entry.lesson.text)))
+    fitting = [current[key] for key in best if key in current and key not in always]
+    estimates = estimate(fitting, won_and_lost(run for of_topic in runs.values() for run in of_topic))
+    failed = failure is not None
+    while True:  # only the lessons to be shown are screened again, because that takes longer than searching
+        chosen = choose(for_any_task, fitting, scores, estimates, policy, shown_before, after_failure=failed)
+        doubts = {lesson.id: doubt_of(current[lesson.id]) for lesson in (*chosen, chosen.held) if lesson}
+        if not any(doubts.values()):
             return chosen
-        for id in doubted:
-            logger.warning("Left out the lesson %r: %s", id, doubts[id])
-        rules = [lesson for lesson in rules if lesson.id not in doubted]
-        fit = [place for place in fit if place[0].id not in doubted]
+        for id, doubt in doubts.items():
+            if doubt:
+                logger.warning("Left out the lesson %r: %s", id, doubt)
+        for_any_task = [entry for entry in for_any_task if not doubts.get(entry.lesson.id)]
+        fitting = [entry for entry in fitting if not doubts.get(entry.lesson.id)]
 
 
 def search(shelf: Shelf, query: str, limit: int, filters: Filters) -> Plan[list[Found]]:
@@ -460,10 +458,9 @@ def _may_be_shown(found: StoredLesson, policy: MemoryPolicy) -> bool:
     return found.lesson.status in LIVE and (not policy.approve or is_approved(found.item.value, found.evidence))
 
 
-def _as_found(found: StoredLesson, failure: Failure | None) -> Lesson:
+def _as_found(found: StoredLesson, failure: Failure | None) -> StoredLesson:
     """The lesson. If it is bound to this failure among others, its trigger names this one."""
-    lesson = found.lesson
     if failure is None or failure.fingerprint not in fingerprints(found.item.value):
-        return lesson
-    trigger = (lesson.trigger or Trigger()).model_copy(update={"fingerprint": failure.fingerprint})
-    return lesson.model_copy(update={"trigger": trigger})
+        return found
+    trigger = (found.lesson.trigger or Trigger()).model_copy(update={"fingerprint": failure.fingerprint})
+    return found._replace(lesson=found.lesson.model_copy(update={"trigger": trigger}))

@@ -478,7 +478,7 @@ def _evictions(shelf: Shelf, new: StoredLesson, run: str | None) -> Plan[list[Op
 
 def _usefulness(shelf: Shelf, found: StoredLesson) -> tuple[bool, float, float, str]:
     """The order in which lessons are retired: expired ones first, then the least useful, then those long unused."""
-    _, lesson, evidence = found
+    lesson = found.lesson
     now = shelf.clock()
     used = lesson.last_used_at or lesson.created_at or now
-    return lesson.expires_at is None or lesson.expires_at > now, worth(lesson, evidence), used.timestamp(), lesson.id
+    return lesson.expires_at is None or lesson.expires_at > now, worth(found), used.timestamp(), lesson.id
