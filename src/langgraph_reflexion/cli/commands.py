@@ -38,23 +38,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 — as long as the process
     try:
-        asked = parser.parse_args(argv)
+        args = parser.parse_args(argv)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 2
-    if asked.version:
+    if args.version:
         from importlib.metadata import version
 
         print(f"{NAME} {version(NAME)}")
         return 0
-    if asked.command is None or getattr(asked, "verb", "") is None:
-        getattr(asked, "parser", parser).print_help(sys.stderr)
+    if args.command is None or getattr(args, "verb", "") is None:
+        getattr(args, "parser", parser).print_help(sys.stderr)
         return 2
     from langgraph_reflexion.cli.console import Page, WrongUse
     from langgraph_reflexion.errors import ReflexionError
 
     try:
-        trace_to_stderr = asked.command in ASYNC and asked.json
-        return _carry_out(asked, Page(sys.stderr if trace_to_stderr else sys.stdout))
+        trace_to_stderr = args.command in ASYNC and args.json
+        return _carry_out(args, Page(sys.stderr if trace_to_stderr else sys.stdout))
     except (WrongUse, ReflexionError) as error:
         Page(sys.stderr).command(f"{NAME}: {error}")
         return 2 if isinstance(error, WrongUse) else 1
@@ -74,13 +74,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _carry_out(asked: argparse.Namespace, page: Any) -> int:
+def _carry_out(args: argparse.Namespace, page: Any) -> int:
     """Import the command's module, and call its function with the options and a page to write to."""
-    module, function = COMMANDS[asked.command].place.split(".")
+    module, function = COMMANDS[args.command].place.split(".")
     command: Callable[..., int] = getattr(import_module(f"langgraph_reflexion.cli.{module}"), function)
-    if asked.command not in ASYNC:  # those import more, and begin with their event loop
+    if args.command not in ASYNC:  # those import more, and begin with their event loop
         begin_work()
-    return command(asked, page)
+    return command(args, page)
 
 
 # ------------------------------------------------------------ options

@@ -13,13 +13,13 @@ from langgraph_reflexion.evals import Result, compare_results, format_difference
 from langgraph_reflexion.evals.ledger import Timing
 
 
-def compare(asked: argparse.Namespace, page: Page) -> int:
+def compare(args: argparse.Namespace, page: Page) -> int:
     """Compare two runs, set-up by set-up: the two that are named, else those they share, else the only ones."""
-    first, second = asked.first, asked.second
+    first, second = args.first, args.second
     try:
         figures = [str(load_plan(folder).get("model")) for folder in (first, second)]
         ours, theirs = load_results(first), load_results(second)
-        pairs = _find_pairs(asked, ours, theirs)
+        pairs = _find_pairs(args, ours, theirs)
         found = {a if a == b else f"{a} and {b}": compare_results(ours[a], theirs[b]) for a, b in pairs}
         speed = _measured_speedup(load_times(first), load_times(second))
     except (ReflexionError, ValueError) as error:
@@ -31,7 +31,7 @@ def compare(asked: argparse.Namespace, page: Page) -> int:
         if broken := sum(result.error is not None for result in flatten(results)):
             count = count_of(broken, "broken task")
             note(f"counted as not solved: {count} of {folder}; the same eval does them again")
-    if asked.json:
+    if args.json:
         page.data({name: asdict(gain) | {"points": gain.points, "figures": figures} for name, gain in found.items()})
         return 0
     page.line(f"{first} ({figures[0]}) → {second} ({figures[1]})", "bold")
@@ -55,21 +55,21 @@ def _measured_speedup(first: Sequence[Timing], second: Sequence[Timing]) -> str:
     return f"Measured speed-up: {seconds} with {parallel.concurrency} at once, {ratio}."
 
 
-def _find_pairs(asked: argparse.Namespace, ours: dict[str, Any], theirs: dict[str, Any]) -> list[tuple[str, str]]:
+def _find_pairs(args: argparse.Namespace, ours: dict[str, Any], theirs: dict[str, Any]) -> list[tuple[str, str]]:
     """The set-ups to compare: one of each run."""
-    if asked.setups is None:
+    if args.setups is None:
         only = [(next(iter(ours)), next(iter(theirs)))] if len(ours) == len(theirs) == 1 else []
         pairs = only or [(name, name) for name in ours if name in theirs]
         if not pairs:
-            have = f"{asked.first} ({_names(ours)}) and {asked.second} ({_names(theirs)})"
+            have = f"{args.first} ({_names(ours)}) and {args.second} ({_names(theirs)})"
             raise WrongUse(f"{have} share no set-up: choose one of each with --setups A,B")
         return pairs
-    if len(asked.setups) != 2:
-        raise WrongUse(f"--setups names one set-up of each run, got {', '.join(asked.setups) or 'none'}")
-    for name, folder, found in ((asked.setups[0], asked.first, ours), (asked.setups[1], asked.second, theirs)):
+    if len(args.setups) != 2:
+        raise WrongUse(f"--setups names one set-up of each run, got {', '.join(args.setups) or 'none'}")
+    for name, folder, found in ((args.setups[0], args.first, ours), (args.setups[1], args.second, theirs)):
         if name not in found:
             raise WrongUse(f"{folder} has no set-up {name!r}; it has {_names(found)}")
-    return [(asked.setups[0], asked.setups[1])]
+    return [(args.setups[0], args.setups[1])]
 
 
 def _names(results: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ ABOUT = (
 )
 
 
-def demo(_asked: object, page: Page, memory: MemoryPolicy = MemoryPolicy(namespace=NAMESPACE)) -> int:  # noqa: B008
+def demo(_args: object, page: Page, memory: MemoryPolicy = MemoryPolicy(namespace=NAMESPACE)) -> int:  # noqa: B008
     """Show two runs, the lesson, and the graph. The status is 1 if the second run was not better."""
     store = InMemoryStore()
     agent = create_reflexion_agent(

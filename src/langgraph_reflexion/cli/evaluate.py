@@ -48,30 +48,30 @@ OPTIONS = ("protocol", "context", "reflection", "trials", "steps", "reflections"
 Price = tuple[float, float]
 
 
-def evaluate(asked: argparse.Namespace, page: Page) -> int:
+def evaluate(args: argparse.Namespace, page: Page) -> int:
     """The exit status of an experiment: 1 if a task broke."""
-    folder = asked.out or Path(f"eval-{Path(asked.tasks).stem}")
+    folder = args.out or Path(f"eval-{Path(args.tasks).stem}")
     try:
-        if asked.check is not None and asked.judge is not None:
+        if args.check is not None and args.judge is not None:
             raise WrongUse("answers are checked by --check or judged by --judge: pass only one of the two")
-        check = _load_check(asked.check)
-        tasks = load_tasks(asked.tasks, checked=check is not None)[: asked.limit]
+        check = _load_check(args.check)
+        tasks = load_tasks(args.tasks, checked=check is not None)[: args.limit]
         for task in tasks if check is None else ():
-            check_for(task, asked.judge and FakeListChatModel(responses=[]))  # a check that cannot be made is named
+            check_for(task, args.judge and FakeListChatModel(responses=[]))  # a check that cannot be made is named
         experiment = Experiment(
             tasks,
-            find_setups(asked.setups),
-            asked.model,
-            judge=asked.judge,
-            reflector=asked.reflector,
+            find_setups(args.setups),
+            args.model,
+            judge=args.judge,
+            reflector=args.reflector,
             check=check,
-            tools=None if asked.tools is None else load_tools(asked.tools),
-            **{name: getattr(asked, name) for name in OPTIONS},
+            tools=None if args.tools is None else load_tools(args.tools),
+            **{name: getattr(args, name) for name in OPTIONS},
         )
-        if asked.dry_run:
-            _show_plan(page, experiment, asked.price)
+        if args.dry_run:
+            _show_plan(page, experiment, args.price)
             return 0
-        return run_async(_evaluate(asked, _with_models(asked, experiment), folder, page))
+        return run_async(_evaluate(args, _with_models(args, experiment), folder, page))
     except ReflexionError as error:
         raise WrongUse(str(error)) from error
     except ValueError as error:
@@ -97,15 +97,15 @@ def _load_check(place: str | None) -> Callable[..., Any] | None:
     return check
 
 
-def _with_models(asked: argparse.Namespace, experiment: Experiment) -> Experiment:
+def _with_models(args: argparse.Namespace, experiment: Experiment) -> Experiment:
     def model(role: str) -> Any:
-        name = getattr(asked, role)
+        name = getattr(args, role)
         if name is None or is_simulated(name):
             return name and make_student(experiment.tasks, name)
-        address = asked.base_url if role == "model" else getattr(asked, f"{role}_base_url")
+        address = args.base_url if role == "model" else getattr(args, f"{role}_base_url")
         if address is None and name.startswith("openai:"):
-            address = asked.base_url
-        return make_model(name, address, f"--{role}", temperature=asked.temperature if role == "model" else None)
+            address = args.base_url
+        return make_model(name, address, f"--{role}", temperature=args.temperature if role == "model" else None)
 
     return replace(experiment, model=model("model"), judge=model("judge"), reflector=model("reflector"))
 
@@ -126,7 +126,7 @@ def _show_plan(page: Page, experiment: Experiment, price: Price | None) -> None:
     )
 
 
-async def _evaluate(asked: argparse.Namespace, experiment: Experiment, folder: Path, page: Page) -> int:
+async def _evaluate(args: argparse.Namespace, experiment: Experiment, folder: Path, page: Page) -> int:
     began, pace = time.monotonic(), Pace()
     with lock_folder(folder):
         wanted = {(setup.name, task.id, repeat) for setup, task, repeat in experiment.jobs()}
@@ -138,21 +138,19 @@ async def _evaluate(asked: argparse.Namespace, experiment: Experiment, folder: P
         async with AsyncExitStack() as files:
             without = "An interrupted task starts over next time; to resume it in its middle"
             saver = await files.enter_async_context(open_checkpoints(folder / "runs.sqlite", page, without))
-            if asked.lessons:
+            if args.lessons:
                 experiment = replace(experiment, lessons=files.enter_context(FaissStore(folder / "lessons.db")))
             try:
                 with progress_bar() as bar:
-                    row = bar.add_task(
-                        describe_progress(done, new, asked.price), total=len(wanted), completed=len(done)
-                    )
+                    row = bar.add_task(describe_progress(done, new, args.price), total=len(wanted), completed=len(done))
 
                     def add(result: Result) -> None:
                         new.append(result)
-                        progress = describe_progress(done, new, asked.price, pace.refusals)
+                        progress = describe_progress(done, new, args.price, pace.refusals)
                         bar.update(row, advance=1, description=progress)
 
                     results = await run_experiment(
-                        experiment, folder, concurrency=asked.concurrency, saver=saver, pace=pace, on_result=add
+                        experiment, folder, concurrency=args.concurrency, saver=saver, pace=pace, on_result=add
                     )
             except asyncio.CancelledError:
                 page.line(f"interrupted: {len(new)} more tasks are saved in {folder}. To continue:", "yellow", mark="✗")
@@ -169,36 +167,36 @@ async def _evaluate(asked: argparse.Namespace, experiment: Experiment, folder: P
                 return 1
         ids = {task.id for task in experiment.tasks}
         found = {name: [result for result in all_ if result.task in ids] for name, all_ in results.items()}
-        _show_end(asked, experiment, folder, found, page)
+        _show_end(args, experiment, folder, found, page)
         if new:
-            cost = format_cost(sum(r.input for r in new), sum(r.output for r in new), asked.price)
+            cost = format_cost(sum(r.input for r in new), sum(r.output for r in new), args.price)
             seconds = format_seconds(time.monotonic() - began)
-            page.line(f"{count_of(len(new), 'task')} in {seconds}, up to {asked.concurrency} at once. {cost}")
+            page.line(f"{count_of(len(new), 'task')} in {seconds}, up to {args.concurrency} at once. {cost}")
         return 1 if any(result.error for result in flatten(results)) else 0
 
 
 def _show_end(
-    asked: argparse.Namespace, experiment: Experiment, folder: Path, results: dict[str, list[Result]], page: Page
+    args: argparse.Namespace, experiment: Experiment, folder: Path, results: dict[str, list[Result]], page: Page
 ) -> None:
     tasks, figures = experiment.tasks, str(describe_model(experiment.model))
-    about = f"{len(tasks)} tasks of {asked.tasks}, {figures}, up to {asked.trials} trials a task. "
-    about += _describe_context(tasks, asked.context)
-    if is_simulated(asked.model):
+    about = f"{len(tasks)} tasks of {args.tasks}, {figures}, up to {args.trials} trials a task. "
+    about += _describe_context(tasks, args.context)
+    if is_simulated(args.model):
         about += f" {SIMULATION}"
         page.line(SIMULATION, "yellow")
-    report = write_report(folder, results, tasks, asked.trials, figures, about)
-    table, _, notes = "\n".join(format_table(results, asked.trials, figures)).partition("\n\n")
+    report = write_report(folder, results, tasks, args.trials, figures, about)
+    table, _, notes = "\n".join(format_table(results, args.trials, figures)).partition("\n\n")
     for line in table.splitlines():
         page.command(line)
     page.line()
     for line in notes.splitlines():
         page.line(line)
     if any(SETUPS[name].context for name in results):
-        page.line(_describe_context(tasks, asked.context))
+        page.line(_describe_context(tasks, args.context))
     page.line(f"Transcripts and curves: {report}")
-    if asked.json:
+    if args.json:
         rows = [
-            {"figures": figures, **asdict(row), "accuracy": row.accuracy} for row in make_rows(results, asked.trials)
+            {"figures": figures, **asdict(row), "accuracy": row.accuracy} for row in make_rows(results, args.trials)
         ]
         Page(sys.stdout).data(rows)
 

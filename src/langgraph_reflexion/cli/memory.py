@@ -45,12 +45,12 @@ class BookSession(Session):
     @property
     def filters(self) -> dict[str, Any]:
         """The filters that were given."""
-        given = {name: getattr(self.asked, name) for name in FILTERS}
+        given = {name: getattr(self.args, name) for name in FILTERS}
         return {name: value for name, value in given.items() if value is not None}
 
     def find(self) -> Lesson:
         """The lesson with this id, shortened id or name."""
-        given: str = self.asked.id
+        given: str = self.args.id
         lessons = self.book.lessons()
         found = next((lesson for lesson in lessons if lesson.name == given), None)
         found = found or find_by_id(given, {lesson.id: lesson for lesson in lessons}, "lesson")
@@ -80,19 +80,19 @@ class BookSession(Session):
 Verb = Callable[[BookSession], int]
 
 
-def memory(asked: argparse.Namespace, page: Page) -> int:
+def memory(args: argparse.Namespace, page: Page) -> int:
     """The exit status of one command on a store's lessons."""
-    with open_store(asked, create=getattr(asked, "create", None)) as store:
-        if asked.verb == "copy":
-            if hasattr(asked, "namespace"):
+    with open_store(args, create=getattr(args, "create", None)) as store:
+        if args.verb == "copy":
+            if hasattr(args, "namespace"):
                 raise WrongUse("copy takes every namespace of the store; for one, use export and import")
-            with open_store(asked, create=True, option="to") as target:
-                return _copy(BookSession(store, (), page, asked), target)
-        if asked.verb == "namespaces":
-            session = BookSession(store, (), page, asked)
+            with open_store(args, create=True, option="to") as target:
+                return _copy(BookSession(store, (), page, args), target)
+        if args.verb == "namespaces":
+            session = BookSession(store, (), page, args)
             found = ["/".join(namespace) for namespace in namespaces_in(store)]
             return session.show(found, "\n".join(found))
-        return VERBS[asked.verb](BookSession.open(store, page, asked))
+        return VERBS[args.verb](BookSession.open(store, page, args))
 
 
 @contextmanager
@@ -116,7 +116,7 @@ def _list(session: BookSession) -> int:
 
 def _search(session: BookSession) -> int:
     with wrong_values():
-        found = session.book.search(session.asked.text, session.asked.limit, **session.filters)
+        found = session.book.search(session.args.text, session.args.limit, **session.filters)
     if not found:
         session.note_empty(any_left=bool(session.book.lessons()))
     rows = [(f"{hit.score:.2f}", *_lesson_row(hit.lesson)) for hit in found]
@@ -183,7 +183,7 @@ def _runs(session: BookSession) -> int:
     if not runs:
         session.note_empty(any_left=False, collection="episodes")
     written = {run.id: [lesson.id for lesson in lessons if run.id in lesson.sources] for run in runs}
-    newest = runs[: session.asked.limit]
+    newest = runs[: session.args.limit]
     rows = [
         (
             run.id,
@@ -200,12 +200,12 @@ def _runs(session: BookSession) -> int:
 
 
 def _explain(session: BookSession) -> int:
-    runs = session.book.episodes(1) if session.asked.run is None else session.book.episodes()
+    runs = session.book.episodes(1) if session.args.run is None else session.book.episodes()
     if not runs:
         raise WrongUse(f"there are {session.describe_empty('episodes')}")
-    run = runs[0].id if session.asked.run is None else session.find_run(session.asked.run)
+    run = runs[0].id if session.args.run is None else session.find_run(session.args.run)
     if run is None:
-        raise WrongUse(f"there is no run {session.asked.run!r}; `memory runs` lists them")
+        raise WrongUse(f"there is no run {session.args.run!r}; `memory runs` lists them")
     found = session.book.explain(run)
     return session.show(found, lambda: _show_run(session, found))
 
@@ -246,9 +246,9 @@ def _page(session: BookSession) -> int:
         session.show({"url": url}, f"Lessons of {session.place}, until you press Ctrl-C:\n{url}")
 
     try:
-        listening = socket.create_server(("127.0.0.1", session.asked.port))
+        listening = socket.create_server(("127.0.0.1", session.args.port))
     except OSError as error:
-        raise WrongUse(f"--port {session.asked.port}: {error.strerror or error}") from error
+        raise WrongUse(f"--port {session.args.port}: {error.strerror or error}") from error
     with listening:
         serve(session.book, listening, announce)
     return 0
@@ -265,7 +265,7 @@ def _approve(session: BookSession) -> int:
 
 
 def _retire(session: BookSession) -> int:
-    return session.show_changed(session.book.retire(session.find().id, session.asked.why), "Retired")
+    return session.show_changed(session.book.retire(session.find().id, session.args.why), "Retired")
 
 
 def _restore(session: BookSession) -> int:
@@ -274,19 +274,19 @@ def _restore(session: BookSession) -> int:
 
 
 def _forget(session: BookSession) -> int:
-    id, text = session.asked.id, "a damaged lesson"
+    id, text = session.args.id, "a damaged lesson"
     is_damaged = session.book.get(id) is None and session.store.get((*session.namespace, "lessons"), id) is not None
     if not is_damaged:
         lesson = session.find()
         id, text = lesson.id, lesson.text
-    if not may_remove(session.asked, "Delete it permanently?", what=text):
+    if not may_remove(session.args, "Delete it permanently?", what=text):
         return 1
     session.book.forget(id)
     return session.show({"forgotten": id}, f"Forgot {id}: {text}")
 
 
 def _undo(session: BookSession) -> int:
-    what, since = session.asked.what, session.asked.since
+    what, since = session.args.what, session.args.since
     if (what is None) == (since is None):
         raise WrongUse("say what to undo: the id of a change, the id of a run, or --since TIME")
     if what is not None:
@@ -298,13 +298,13 @@ def _undo(session: BookSession) -> int:
 
 
 def _distill(session: BookSession) -> int:
-    asked, model = session.asked, None
-    if asked.base_url is not None and asked.model is None:
+    args, model = session.args, None
+    if args.base_url is not None and args.model is None:
         raise WrongUse("--base-url needs --model openai:<name>")
-    if asked.model is not None:
+    if args.model is not None:
         from langgraph_reflexion.cli.parts import make_model
 
-        model = make_model(asked.model, asked.base_url)
+        model = make_model(args.model, args.base_url)
     made = session.book.distill(model)
     lines = [f"{lesson.id} stands for {len(lesson.supersedes)} lessons: {lesson.text}" for lesson in made]
     data = [lesson.model_dump(mode="json") for lesson in made]
@@ -321,7 +321,7 @@ def _sweep(session: BookSession) -> int:
 
 
 def _export(session: BookSession) -> int:
-    found, file = session.lessons(), session.asked.file
+    found, file = session.lessons(), session.args.file
     if file == "-":
         session.book.export(_in_utf8(sys.stdout), **session.filters)
         sys.stdout.flush()
@@ -339,13 +339,13 @@ def _export(session: BookSession) -> int:
 
 
 def _import(session: BookSession) -> int:
-    asked, file = session.asked, session.asked.file
-    if asked.update and asked.untrusted:
+    args, file = session.args, session.args.file
+    if args.update and args.untrusted:
         raise WrongUse("--update and --untrusted exclude each other: an untrusted file changes no known lesson")
-    options = {name: True for name in ("update", "untrusted") if getattr(asked, name)}
+    options = {name: True for name in ("update", "untrusted") if getattr(args, name)}
     try:
         source = _in_utf8(sys.stdin) if file == "-" else file
-        loaded = session.book.load(source, strict=not asked.keep_going, **options)
+        loaded = session.book.load(source, strict=not args.keep_going, **options)
     except OSError as error:
         raise WrongUse(f"cannot read {file}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -354,7 +354,7 @@ def _import(session: BookSession) -> int:
         raise LessonError(f"{file}: {error}; nothing was imported, --keep-going skips such lines") from error
     counts = asdict(loaded)
     if other := counts.get("otherwise"):
-        reason = "the new text is quarantined" if asked.update else "--update takes the text of the file"
+        reason = "the new text is quarantined" if args.update else "--update takes the text of the file"
         note(f"{count_of(other, 'lesson')} with another text in {file} were not changed: {reason}.")
     text = f"{count_of(loaded.added, 'lesson')} added to {session.place}"
     text += f", {counts['changed']} reworded" if counts.get("changed") else ""

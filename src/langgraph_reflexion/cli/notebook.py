@@ -30,21 +30,21 @@ class NotebookSession(Session):
         return ErrorNotebook(self.store, self.namespace)
 
 
-def notebook(asked: argparse.Namespace, page: Page) -> int:
+def notebook(args: argparse.Namespace, page: Page) -> int:
     """The exit status of one command on a notebook."""
-    with open_store(asked) as store:
-        return NOTEBOOK_VERBS[asked.verb](NotebookSession.open(store, page, asked))
+    with open_store(args) as store:
+        return NOTEBOOK_VERBS[args.verb](NotebookSession.open(store, page, args))
 
 
 def _list_findings(session: NotebookSession) -> int:
-    asked, book = session.asked, session.notebook
+    args, book = session.args, session.notebook
     found = book.recent(EVERY)
     for name, search in (("session", book.by_session), ("category", book.by_category), ("tool", book.by_tool)):
-        if (word := getattr(asked, name)) is not None:
+        if (word := getattr(args, name)) is not None:
             with wrong_values():
                 fitting = {finding["id"] for finding in search(word)}
             found = [finding for finding in found if finding["id"] in fitting]
-    found = found[: asked.limit]
+    found = found[: args.limit]
     if not found:
         session.note_empty(any_left=bool(book.recent(1)))
     rows = [_finding_row(finding) for finding in found]
@@ -59,7 +59,7 @@ def _finding_row(finding: Finding) -> tuple[str, ...]:
 
 
 def _find(session: NotebookSession) -> Finding:
-    given = session.asked.id
+    given = session.args.id
     found = find_by_id(given, {finding["id"]: finding for finding in session.notebook.recent(EVERY)}, "finding")
     if found is None:
         raise WrongUse(f"there is no finding {given!r} in {session.place}; `notebook list` shows them")
@@ -82,32 +82,32 @@ def _show_statistics(session: NotebookSession) -> int:
 
 
 def _show_rules(session: NotebookSession) -> int:
-    asked = session.asked
-    text = session.notebook.rules_text(asked.task, asked.limit, asked.min_repetitions)
+    args = session.args
+    text = session.notebook.rules_text(args.task, args.limit, args.min_repetitions)
     if not text:
         session.note_empty(any_left=bool(session.notebook.recent(1)))
     return session.show({"rules": text}, text)
 
 
 def _remove(session: NotebookSession) -> int:
-    asked = session.asked
-    if (asked.id is None) == (asked.older_than is None):
+    args = session.args
+    if (args.id is None) == (args.older_than is None):
         raise WrongUse("`notebook remove` takes the ID of a finding, or --older-than DAYS")
-    if asked.id is not None:
+    if args.id is not None:
         finding = _find(session)
-        if not may_remove(asked, f"{finding['description']} Delete it permanently?"):
+        if not may_remove(args, f"{finding['description']} Delete it permanently?"):
             return 1
         session.notebook.remove(finding["id"])
         return session.show({"removed": 1}, f"Removed {finding['id']}.")
-    age = count_of(asked.older_than, "day")
-    if not may_remove(asked, f"Delete the findings of {session.place} older than {age} permanently?"):
+    age = count_of(args.older_than, "day")
+    if not may_remove(args, f"Delete the findings of {session.place} older than {age} permanently?"):
         return 1
-    removed = session.notebook.remove_older(timedelta(days=asked.older_than))
+    removed = session.notebook.remove_older(timedelta(days=args.older_than))
     return session.show({"removed": removed}, f"Removed {count_of(removed, 'finding')} older than {age}.")
 
 
 def _clear(session: NotebookSession) -> int:
-    if not may_remove(session.asked, f"Delete all findings of {session.place} permanently?"):
+    if not may_remove(session.args, f"Delete all findings of {session.place} permanently?"):
         return 1
     removed = session.notebook.clear()
     return session.show({"removed": removed}, f"Removed {count_of(removed, 'finding')}.")
@@ -130,18 +130,18 @@ def _public(finding: Finding) -> Finding:
 # ------------------------------------------------------------ profile
 
 
-def profile(asked: argparse.Namespace, page: Page) -> int:
+def profile(args: argparse.Namespace, page: Page) -> int:
     """The exit status of one command on what is remembered under a name."""
-    with open_store(asked) as store:
-        return PROFILE_VERBS[asked.verb](BookSession.open(store, page, asked))
+    with open_store(args) as store:
+        return PROFILE_VERBS[args.verb](BookSession.open(store, page, args))
 
 
 def _find_entry(session: BookSession) -> Lesson:
     entries = {str(entry.name): entry for entry in session.book.profile()}
-    if session.asked.name not in entries:
+    if session.args.name not in entries:
         names = ", ".join(entries) or "nothing"
-        raise WrongUse(f"nothing is remembered under {session.asked.name!r}; there is: {names}")
-    return entries[session.asked.name]
+        raise WrongUse(f"nothing is remembered under {session.args.name!r}; there is: {names}")
+    return entries[session.args.name]
 
 
 def _former(session: BookSession, entry: Lesson) -> list[Lesson]:
@@ -182,7 +182,7 @@ def _show_entry(session: BookSession) -> int:
 
 
 def _edit_entry(session: BookSession) -> int:
-    entry, text = _find_entry(session), session.asked.text
+    entry, text = _find_entry(session), session.args.text
     if not text.strip():
         raise WrongUse(f"an empty text is not kept; `profile forget {entry.name}` removes the entry")
     written = session.book.add(Lesson(kind=entry.kind, name=entry.name, when=entry.when, text=text, origin="told"))
@@ -194,7 +194,7 @@ def _edit_entry(session: BookSession) -> int:
 
 def _forget_entry(session: BookSession) -> int:
     entry = _find_entry(session)
-    if not may_remove(session.asked, f"{entry.text} Delete it permanently?"):
+    if not may_remove(session.args, f"{entry.text} Delete it permanently?"):
         return 1
     former = _former(session, entry)
     for lesson in (*former, entry):

@@ -28,44 +28,44 @@ BELOW = f"{INDENT}  "
 logger = logging.getLogger(__name__)
 
 
-def run(asked: argparse.Namespace, page: Page) -> int:
+def run(args: argparse.Namespace, page: Page) -> int:
     """The exit status of one run."""
-    if asked.thread is not None and asked.state is None:
+    if args.thread is not None and args.state is None:
         raise WrongUse("--thread needs --state FILE, where runs are saved")
-    if asked.task is None and asked.thread is None:
+    if args.task is None and args.thread is None:
         raise WrongUse("pass a TASK, or name a run to resume with --state FILE and --thread ID")
-    if asked.task is not None and not asked.task.strip():
+    if args.task is not None and not args.task.strip():
         raise WrongUse("the task is empty")
-    model, tools = make_model(asked.model, asked.base_url), load_tools(asked.tools)
+    model, tools = make_model(args.model, args.base_url), load_tools(args.tools)
     # `decide` logs that the model could not be asked; here the last lines of the run say so.
     decisions = logging.getLogger(decide.__module__)
     level = decisions.level
     decisions.setLevel(logging.ERROR)
     try:
-        return run_async(_run(asked, page, model, tools))
+        return run_async(_run(args, page, model, tools))
     finally:
         decisions.setLevel(level)
 
 
-async def _run(asked: argparse.Namespace, page: Page, model: Any, tools: Any) -> int:
+async def _run(args: argparse.Namespace, page: Page, model: Any, tools: Any) -> int:
     async with AsyncExitStack() as files:
         saver = await files.enter_async_context(
-            open_checkpoints(asked.state, page, "--state keeps nothing without another package")
+            open_checkpoints(args.state, page, "--state keeps nothing without another package")
         )
-        store = files.enter_context(open_store(asked, create=True)) if asked.store is not None else None
-        deadline = asked.deadline
-        if deadline is not None and saver is not None and asked.task is None:
-            deadline += await _seconds_stopped(saver, asked.thread)
-        wanted = {"max_steps": asked.max_steps, "deadline": deadline}
+        store = files.enter_context(open_store(args, create=True)) if args.store is not None else None
+        deadline = args.deadline
+        if deadline is not None and saver is not None and args.task is None:
+            deadline += await _seconds_stopped(saver, args.thread)
+        wanted = {"max_steps": args.max_steps, "deadline": deadline}
         limits = Limits(**{name: value for name, value in wanted.items() if value is not None})
         try:
             agent = create_reflexion_agent(
-                model, tools, limits=limits, protocol=asked.protocol, checkpointer=saver, store=store
+                model, tools, limits=limits, protocol=args.protocol, checkpointer=saver, store=store
             )
         except (ValueError, ReflexionError) as error:
             raise WrongUse(summarize(error)) from error
-        thread = (asked.thread or uuid4().hex[:8]) if saver is not None else None
-        return await _Session(asked, page, agent, thread).run()
+        thread = (args.thread or uuid4().hex[:8]) if saver is not None else None
+        return await _Session(args, page, agent, thread).run()
 
 
 async def _seconds_stopped(saver: BaseCheckpointSaver[str], thread: str) -> float:
@@ -77,8 +77,8 @@ async def _seconds_stopped(saver: BaseCheckpointSaver[str], thread: str) -> floa
 class _Session:
     """One run of the agent. Without a thread, nothing of it is saved."""
 
-    def __init__(self, asked: argparse.Namespace, page: Page, agent: Any, thread: str | None) -> None:
-        self.asked, self.page, self.agent, self.thread = asked, page, agent, thread
+    def __init__(self, args: argparse.Namespace, page: Page, agent: Any, thread: str | None) -> None:
+        self.args, self.page, self.agent, self.thread = args, page, agent, thread
         self.config: RunnableConfig = {"configurable": {"thread_id": thread}} if thread is not None else {}
         self.trace = Trace(page)
 
@@ -103,18 +103,18 @@ class _Session:
             trace.end_line()
             logger.debug("The run ended with an exception", exc_info=True)
             page.line(f"{type(error).__name__}: {summarize(error)}", "red", lead=INDENT, mark="✗")
-            if self.asked.protocol != "json" and "tool" in str(error) and "support" in str(error):
+            if self.args.protocol != "json" and "tool" in str(error) and "support" in str(error):
                 page.line("For a model that cannot call tools, add --protocol json.", lead=BELOW)
             return 1
         show_outcome(page, outcome)
         self._show_kept(outcome)
-        if self.asked.json:
+        if self.args.json:
             Page(sys.stdout).data(outcome.model_dump(mode="json"))
         return 0 if outcome.status in ("success", "unverified") else 1
 
     async def _find_start(self) -> Any:
         """The input of the run: a task, the answer to a question, or nothing if it is only resumed."""
-        task, place = self.asked.task, f"thread {self.asked.thread!r} in {self.asked.state}"
+        task, place = self.args.task, f"thread {self.args.thread!r} in {self.args.state}"
         before = await self.agent.aget_state(self.config) if self.thread is not None else None
         question = _question_in(before)
         if task is None and question is not None:
@@ -148,7 +148,7 @@ class _Session:
         elif not (await self.agent.aget_state(self.config)).tasks:
             page.line("Nothing of the run was kept yet.", lead=BELOW)
         else:
-            page.line(f"Its finished steps are saved in {self.asked.state}. To continue:", lead=BELOW)
+            page.line(f"Its finished steps are saved in {self.args.state}. To continue:", lead=BELOW)
             page.command(self._resume_command(), "bold", lead=BELOW)
 
     def _show_kept(self, outcome: Outcome) -> None:
@@ -159,18 +159,18 @@ class _Session:
             self.page.line("To answer:", lead=BELOW)
             self.page.command(self._resume_command("YOUR ANSWER"), "bold", lead=BELOW)
         else:
-            place = f"{self.asked.state}, thread {self.thread}"
+            place = f"{self.args.state}, thread {self.thread}"
             self.page.line(f"The conversation is kept in {place}", "dim", lead=BELOW)
 
     def _show_lessons(self) -> None:
         if self.trace.lessons:
-            kept = f"kept in {hide_password(self.asked.store)}" if self.asked.store else ""
+            kept = f"kept in {hide_password(self.args.store)}" if self.args.store else ""
             where = kept or "gone with this command; --store FILE keeps them"
             self.page.line(f"{count_of(len(self.trace.lessons), 'lesson')} written, {where}", "dim", lead=BELOW)
 
     def _resume_command(self, *task: str) -> str:
         names = ("model", "base_url", "tools", "protocol", "max_steps", "deadline", "store", "state")
-        options = {name: getattr(self.asked, name) for name in names} | {"thread": self.thread}
+        options = {name: getattr(self.args, name) for name in names} | {"thread": self.thread}
         given = [
             part
             for name, value in options.items()

@@ -30,12 +30,12 @@ _NOT_IN_LABELS = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 @contextmanager
-def open_store(asked: argparse.Namespace, *, create: bool | None = None, option: str = "store") -> Iterator[BaseStore]:
+def open_store(args: argparse.Namespace, *, create: bool | None = None, option: str = "store") -> Iterator[BaseStore]:
     """The store that an option names, closed afterwards.
 
     A missing one is made only under `create`; where `create` is `False`, the error names the option.
     """
-    address: str | None = getattr(asked, option, None)
+    address: str | None = getattr(args, option, None)
     if address is None:
         raise WrongUse("name a store: --store FILE or --store postgresql://…")
     hint = "; --create makes a store there" if create is False else ""
@@ -115,26 +115,26 @@ class Session:
     store: BaseStore
     namespace: Namespace
     page: Page
-    asked: argparse.Namespace
+    args: argparse.Namespace
     collection: ClassVar[str] = "lessons"
     """The last label of the namespaces that such a command is about."""
 
     @classmethod
-    def open(cls, store: BaseStore, page: Page, asked: argparse.Namespace) -> Self:
+    def open(cls, store: BaseStore, page: Page, args: argparse.Namespace) -> Self:
         """The given namespace, else the only one with data, else the default one."""
-        given: str | None = getattr(asked, "namespace", None)
+        given: str | None = getattr(args, "namespace", None)
         if given is not None:
             parts = given.strip("/").split("/")
             if not all(parts) or "{" in given or _NOT_IN_LABELS.search(given):
                 raise WrongUse(f"--namespace takes labels separated by slashes, such as planner/ada, got {given!r}")
-            return cls(store, tuple(_as_label(part) for part in parts), page, asked)
+            return cls(store, tuple(_as_label(part) for part in parts), page, args)
         held = namespaces_in(store, cls.collection) or namespaces_in(store, "episodes")
         if len(held) > 1 and DEFAULT_NAMESPACE not in held:
             raise WrongUse(f"choose one with --namespace: {_list_namespaces(held)}")
         if len(held) > 1:
             others = [namespace for namespace in held if namespace != DEFAULT_NAMESPACE]
             note(f"Showing {'/'.join(DEFAULT_NAMESPACE)}; there is also {_list_namespaces(others)}")
-        return cls(store, held[0] if len(held) == 1 else DEFAULT_NAMESPACE, page, asked)
+        return cls(store, held[0] if len(held) == 1 else DEFAULT_NAMESPACE, page, args)
 
     @property
     def place(self) -> str:
@@ -143,7 +143,7 @@ class Session:
 
     def show(self, data: Any, text: str | Callable[[], object]) -> int:
         """Print the data as JSON where that is wanted, else the text; the exit status."""
-        if hasattr(self.asked, "json"):
+        if hasattr(self.args, "json"):
             self.page.data(data)
         elif not isinstance(text, str):
             text()
@@ -206,9 +206,9 @@ def find_by_id(given: str, by_id: Mapping[str, T], thing: str) -> T | None:
 # ------------------------------------------------------------ talking to the user
 
 
-def may_remove(asked: argparse.Namespace, question: str, *, what: str = "") -> bool:
+def may_remove(args: argparse.Namespace, question: str, *, what: str = "") -> bool:
     """Whether the user allows a permanent deletion, with `--yes` or at the terminal."""
-    if asked.yes:
+    if args.yes:
         return True
     if not sys.stdin.isatty():
         raise WrongUse("this deletes permanently, and there is no terminal to ask at: add --yes")
