@@ -83,7 +83,18 @@ class Entry(NamedTuple):
     item: Item
     words: frozenset[str]
     when: frozenset[str]
-    asked: tuple[frozenset[str], ...] = ()
+    tasks: tuple[frozenset[str], ...] = ()
+
+
+class Noise(NamedTuple):
+    """How similar the store's embedding model finds lessons to texts that none is about."""
+
+    measured: frozenset[str]
+    """The lessons that were compared."""
+    similarities: dict[str, float]
+    """The highest similarity of each lesson that was among the nearest."""
+    others: float
+    """The similarity that all others are below."""
 
 
 class IndexUpdate(NamedTuple):
@@ -111,14 +122,12 @@ class Index:
         self.notes: set[str] | None = None
         self.items: dict[str, Item] = {}
         self.entries: dict[str, Entry] = {}
-        self.noise: tuple[frozenset[str], dict[str, float], float] | None = None
-        """The lessons that unlike texts were compared with, how similar the store's embedding model found the most
-        similar of them, and how similar the others were at most."""
-        self._holding: dict[str, set[str]] = {}
-        self._asking: dict[str, set[str]] = {}
-        """Which lessons were taught by a task with a word."""
-        self._bound: dict[str, set[str]] = {}
-        self._topics: dict[str, set[str]] = {}
+        self.noise: Noise | None = None
+        self._by_word: dict[str, set[str]] = {}
+        self._by_task_word: dict[str, set[str]] = {}
+        """The lessons that were taught by a task with this word."""
+        self._by_failure: dict[str, set[str]] = {}
+        self._by_topic: dict[str, set[str]] = {}
         self._always: set[str] = set()
         with _LOCK:
             _OPEN.add(self)
@@ -128,7 +137,7 @@ class Index:
         known = self.entries.get(item.key)
         return known is None or (known.item.value is not item.value and known.item.value != item.value)
 
-    def take(self, items: Iterable[Item]) -> None:
+    def add(self, items: Iterable[Item]) -> None:
         """Index these items as they are now."""
         with self.lock:
             of_piece = cache(tokens_of_piece)  # until these items are read
@@ -137,8 +146,8 @@ class Index:
                     self._drop(item.key)
                 text, when = searchable(item.value)
                 occasion = words_of(when, of_piece)
-                asked = tuple(frozenset(task.split()) for task in tasks_of(item.value))
-                entry = Entry(item, occasion | words_of(text, of_piece), occasion - ANY_REQUEST, asked)
+                tasks = tuple(frozenset(task.split()) for task in tasks_of(item.value))
+                entry = Entry(item, occasion | words_of(text, of_piece), occasion - ANY_REQUEST, tasks)
                 self.entries[item.key] = entry
                 if holds_always(item.value):
                     self._always.add(item.key)
@@ -146,18 +155,18 @@ class Index:
                     for name in names:
                         table.setdefault(name, set()).add(item.key)
 
-    def finish(self, turn: int, update: IndexUpdate, new: Iterable[Item], *, partly: bool) -> bool:
-        """Take the last of the changes; false if another reader has updated the index since `turn`.
+    def apply(self, turn: int, update: IndexUpdate, new: Iterable[Item], *, partly: bool) -> bool:
+        """Apply an update. Its items `new` are still to be added. `False` if the index has changed since `turn`.
 
-        `partly` says that some of the changes were already taken. They may be older than what the other reader took, so
-        everything is read again.
+        `partly` says that other items of the update were added already. If the index has changed since, they may
+        replace newer ones, so everything must be read again.
         """
         with self.lock:
             if self.turn != turn:
                 if partly:
                     self.seq, self.notes, self.items = -1, None, {}
                 return False
-            self.take(new)
+            self.add(new)
             now = {item.key: item for item in update.items}
             if update.whole:
                 if gone := self.entries.keys() - now.keys():
@@ -173,7 +182,7 @@ class Index:
         """Remove these lessons."""
         with self.lock:
             gone = set(keys)
-            self.turn += 1  # a reader that is about to take them must read again
+            self.turn += 1  # a reader that is about to add them must read again
             for key in gone & self.entries.keys():
                 self._drop(key)
             if not gone.isdisjoint(self.items):
@@ -182,12 +191,12 @@ class Index:
     def bound_to(self, fingerprint: str) -> set[str]:
         """The keys of the lessons that are bound to this failure."""
         with self.lock:
-            return set(self._bound.get(fingerprint, ()))
+            return set(self._by_failure.get(fingerprint, ()))
 
     def of_topic(self, topic: str) -> list[Item]:
         """The lessons of this topic."""
         with self.lock:
-            return [self.entries[key].item for key in self._topics.get(topic, ())]
+            return [self.entries[key].item for key in self._by_topic.get(topic, ())]
 
     def always(self) -> list[str]:
         """The keys of the lessons that hold for any task."""
@@ -197,31 +206,31 @@ class Index:
     def sharing(self, words: Collection[str], least: int) -> list[tuple[int, Item]]:
         """The lessons that contain at least `least` of these words, with how many they contain."""
         with self.lock:
-            shared = Counter(key for word in words for key in self._holding.get(word, ()))
+            shared = Counter(key for word in words for key in self._by_word.get(word, ()))
             return [(n, self.entries[key].item) for key, n in shared.items() if n >= least]
 
-    def rarity(self, word: str, *, asked: bool = False) -> float:
+    def rarity(self, word: str, *, of_tasks: bool = False) -> float:
         """How informative a word is: 1 if at most one lesson contains it, and less the more lessons do.
 
-        With `asked`, the lessons count that were taught by a task with this word.
+        With `of_tasks`, it counts the lessons that were taught by a task with this word.
         """
-        known = len(self.entries) + (ASSUMED_TAUGHT if asked else ASSUMED)
-        holding = max(len((self._asking if asked else self._holding).get(word, ())), 1)
+        known = len(self.entries) + (ASSUMED_TAUGHT if of_tasks else ASSUMED)
+        holding = max(len((self._by_task_word if of_tasks else self._by_word).get(word, ())), 1)
         rarity = math.log(1 + (known - holding + 0.5) / (holding + 0.5)) / math.log(1 + (known - 0.5) / 1.5)
         return float(rarity**SHARPER)
 
-    def matching(self, weights: Mapping[str, float], *, asked: bool = False) -> dict[str, float]:
+    def matching(self, weights: Mapping[str, float], *, of_tasks: bool = False) -> dict[str, float]:
         """The lessons that share words with a query, each with the sum of the weights of the shared words.
 
-        With `asked`, the words of the tasks that taught a lesson count, without words that too many of them share.
+        With `of_tasks`, a lesson has the words of the tasks that taught it, without those that too many tasks share.
         """
         with self.lock:
-            holding = self._asking if asked else self._holding
+            holding = self._by_task_word if of_tasks else self._by_word
             held = [(len(holding[word]), word) for word in weights if word in holding]
             found: dict[str, float] = {}
             looked_up = 0
             for often, word in sorted(held):
-                if (looked_up or asked) and looked_up + often > LOOKED_UP:
+                if (looked_up or of_tasks) and looked_up + often > LOOKED_UP:
                     break
                 looked_up += often
                 weight, before = weights[word], found.get
@@ -243,10 +252,10 @@ class Index:
         """Each table of keys, with the names under which it has this lesson's."""
         value, topic = entry.item.value, entry.item.value.get("topic")
         return (
-            (self._holding, entry.words),
-            (self._asking, frozenset().union(*entry.asked)),
-            (self._bound, fingerprints(value)),
-            (self._topics, [topic] if isinstance(topic, str) else []),
+            (self._by_word, entry.words),
+            (self._by_task_word, frozenset().union(*entry.tasks)),
+            (self._by_failure, fingerprints(value)),
+            (self._by_topic, [topic] if isinstance(topic, str) else []),
         )
 
 
@@ -329,8 +338,8 @@ def task_words(task: str, earlier: Sequence[str]) -> str:
 
 def tasks_of(value: Mapping[str, Any]) -> list[str]:
     """The tasks that taught the lesson of a record, each as its words."""
-    asked = value.get(TASKS)
-    return [task for task in asked if isinstance(task, str)] if isinstance(asked, list) else []
+    tasks = value.get(TASKS)
+    return [task for task in tasks if isinstance(task, str)] if isinstance(tasks, list) else []
 
 
 def searchable(value: Mapping[str, object]) -> tuple[str, str]:

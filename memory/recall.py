@@ -27,7 +27,7 @@ from langgraph_reflexion.memory.credit import runs_of_topics, topic_label, won_a
 from langgraph_reflexion.memory.estimate import estimate
 from langgraph_reflexion.memory.evidence import LIVE
 from langgraph_reflexion.memory.gate import LENGTHS, one_line
-from langgraph_reflexion.memory.index import ANY_REQUEST, Entry, Index, searchable, words_of
+from langgraph_reflexion.memory.index import ANY_REQUEST, Entry, Index, Noise, searchable, words_of
 from langgraph_reflexion.memory.records import fingerprints
 from langgraph_reflexion.memory.shelf import (
     Shelf,
@@ -255,16 +255,18 @@ def match(
 
 def _score(index: Index, weights: Mapping[str, float], entry: Entry, shared: float) -> float:
     length = 0.5 + 0.5 * sum(map(_weight, entry.words)) / USUAL_LESSON
-    share = met(index, entry.when, weights)
+    share = share_met(index, entry.when, weights)
     missing = (1 - share) * sum(map(_weight, entry.when))
     beyond = sum(map(_weight, weights.keys() - entry.when))
     return shared * (1 + OCCASION * share) * 2.2 / (1 + 1.2 * length) / max(min(missing, beyond) / APART, 1.0)
 
 
-def met(index: Index, when: Iterable[str], words: Collection[str], *, asked: bool = False) -> float:
-    """The share of a lesson's `when`, or of a task it was `asked` in, that is met by these words, rare ones counting
-    more."""
-    rarities = {word: index.rarity(word, asked=asked) * _weight(word) for word in when}
+def share_met(index: Index, when: Iterable[str], words: Collection[str], *, of_tasks: bool = False) -> float:
+    """The share of a lesson's `when` that these words contain. Rare words count more.
+
+    With `of_tasks`, `when` is a task that taught a lesson.
+    """
+    rarities = {word: index.rarity(word, of_tasks=of_tasks) * _weight(word) for word in when}
     return sum(rarity for word, rarity in rarities.items() if word in words) / (sum(rarities.values()) or 1.0)
 
 
@@ -291,20 +293,19 @@ def _similarities(shelf: Shelf, text: str) -> Plan[dict[str, float]]:
     near = yield from nearest(shelf, text)
     if not near:
         return {}
-    index = shelf.index
-    if index.noise is None or not near.keys() <= index.noise[0]:
-        known = frozenset(index.entries) | near.keys()
-        usual: dict[str, float] = {}
-        floor = -1.0
+    noise = shelf.index.noise
+    if noise is None or not near.keys() <= noise.measured:
+        measured = frozenset(shelf.index.entries) | near.keys()
+        similarities: dict[str, float] = {}
+        others = -1.0
         for unlike in UNLIKE:
             found = yield from nearest(shelf, unlike)
-            usual = {key: max(usual.get(key, -1.0), found.get(key, -1.0)) for key in {*usual, *found}}
-            # Of a lesson that is not among those found it is known that it is no nearer than the last of them.
-            floor = max(floor, min(found.values(), default=0.0))
-        index.noise = (known, usual, floor)
-    _, usual, floor = index.noise
-    unlike_it = {key: min(usual.get(key, floor), 0.99) for key in near}
-    return {key: max((near[key] - noise) / (1 - noise), 0.0) for key, noise in unlike_it.items()}
+            similarities |= {key: max(score, similarities.get(key, -1.0)) for key, score in found.items()}
+            # A lesson that is not among the nearest is no more similar than the last of them.
+            others = max(others, min(found.values(), default=0.0))
+        noise = shelf.index.noise = Noise(measured, similarities, others)
+    usual = {key: min(noise.similarities.get(key, noise.others), 0.99) for key in near}
+    return {key: max((score - usual[key]) / (1 - usual[key]), 0.0) for key, score in near.items()}
 
 
 # ---------------------------------------------------------------- what fits
@@ -329,7 +330,7 @@ def _for_task(
     for key, score in scores.items():
         entry = index.entries[key]
         # However many lessons there are for the same occasion, one whose occasion the task meets fits.
-        is_met = len(entry.when & weights.keys()) >= 2 and met(index, entry.when, weights) >= MET
+        is_met = len(entry.when & weights.keys()) >= 2 and share_met(index, entry.when, weights) >= MET
         if score >= 1 or is_met:
             own = entry.item.value.get("topic")
             factor = 1.0 if own is None or GENERAL in (own, topic) else SAME_TOPIC if own == topic else 1 / SAME_TOPIC
@@ -344,13 +345,14 @@ def _for_task(
 def _taught(index: Index, words: frozenset[str], usable: Callable[[Item], bool]) -> dict[str, float]:
     """The lessons taught by the tasks most like this one, and the share of the words of such a task in this request."""
     with index.lock:
-        rarities = {word: _weight(word) * index.rarity(word, asked=True) for word in words}
-        shared = index.matching(rarities, asked=True)
+        rarities = {word: _weight(word) * index.rarity(word, of_tasks=True) for word in words}
+        shared = index.matching(rarities, of_tasks=True)
         ordered = sorted(sorted(shared), key=shared.__getitem__, reverse=True)
         entries = islice((entry for key in ordered if usable((entry := index.entries[key]).item)), CANDIDATES)
         likeness = {
             entry.item.key: max(
-                (met(index, task, words, asked=True) for task in entry.asked if len(task & words) >= 2), default=0.0
+                (share_met(index, task, words, of_tasks=True) for task in entry.tasks if len(task & words) >= 2),
+                default=0.0,
             )
             for entry in entries
         }
@@ -376,7 +378,7 @@ def _for_failure(
     bound = [key for key in index.bound_to(failure.fingerprint) if key in index.entries] if failure.fingerprint else []
     for key in bound:
         entry = index.entries[key]
-        share = met(index, entry.when, weights)
+        share = share_met(index, entry.when, weights)
         # A check may say the same of every task: of several lessons those that name another occasion are not meant.
         several = failure.tool is None and len(bound) > 1
         elsewhere = several and entry.when and share < MET and (share > 0 or len(bound) > CROWD)

@@ -70,10 +70,10 @@ class StoredLesson(NamedTuple):
 
     def with_record(self, record: PutOp) -> StoredLesson:
         """This lesson with a record added to its evidence."""
-        return stored(self.item, with_records(self.evidence, [record])) or self
+        return stored_lesson(self.item, with_records(self.evidence, [record])) or self
 
 
-def stored(item: Item, evidence: Evidence) -> StoredLesson | None:
+def stored_lesson(item: Item, evidence: Evidence) -> StoredLesson | None:
     """The lesson of an item with this evidence, or `None` if the item is damaged."""
     lesson = lesson_in(item)
     return None if lesson is None else StoredLesson(item, with_evidence(lesson, evidence), evidence)
@@ -115,9 +115,9 @@ def current_items(shelf: Shelf) -> Plan[Mapping[str, Item]]:
         new = [item for item in update.items if index.is_new(item)]
         *first, last = [new[at : at + PAUSE_AFTER] for at in range(0, len(new), PAUSE_AFTER)] or [new]
         for part in first:
-            index.take(part)
+            index.add(part)
             yield PAUSE
-        if index.finish(turn, update, last, partly=bool(first)):
+        if index.apply(turn, update, last, partly=bool(first)):
             return index.items
 
 
@@ -147,14 +147,18 @@ def read_one(shelf: Shelf, lesson: str) -> Plan[StoredLesson]:
 
 
 def read_some(shelf: Shelf, ids: Iterable[str], *, exactly: bool = True) -> Plan[dict[str, StoredLesson]]:
-    """The current state of these lessons, if they exist. Only from their records, if another read will follow."""
+    """The current state of these lessons, if they exist, from all their evidence.
+
+    If not `exactly`, their `whole` records are read instead. That is enough where the lessons are read once more after
+    writing.
+    """
     wanted = [id for id in dict.fromkeys(ids) if may_be_an_id(id)]
     if not wanted:
         return {}
-    about = appended_about(shelf, wanted) if exactly else read_items(shelf.evidence, wanted)
+    about = read_evidence(shelf, wanted) if exactly else read_items(shelf.evidence, wanted)
     items, evidence = yield from at_once(read_items(shelf.lessons, wanted), about)
     there = [item for item in items if item is not None]
-    return (yield from _stored(there, evidence) if exactly else _from_records(shelf, there, evidence))
+    return (yield from _stored_lessons(there, evidence) if exactly else _from_whole_records(shelf, there, evidence))
 
 
 def read_all(shelf: Shelf) -> Plan[dict[str, StoredLesson]]:
@@ -165,21 +169,23 @@ def read_all(shelf: Shelf) -> Plan[dict[str, StoredLesson]]:
         evidence[label] = with_records(Evidence(), about)
         if i % PAUSE_AFTER == 0:
             yield PAUSE
-    found = yield from _stored(items, evidence)
+    found = yield from _stored_lessons(items, evidence)
     return dict(sorted(found.items(), key=lambda entry: (entry[1].lesson.created_at or shelf.clock(), entry[0])))
 
 
 def read_listed(shelf: Shelf, listed: Iterable[Item]) -> Plan[dict[str, StoredLesson]]:
-    """The lessons among listed items, in their order and in their current state according to their records."""
+    """The lessons among these items, in their order and in their current state according to their `whole` records."""
     items = [item for item in listed if item.namespace == shelf.lessons and may_be_an_id(item.key)]
     records = yield from read_items(shelf.evidence, [item.key for item in items])
-    return (yield from _from_records(shelf, items, records))
+    return (yield from _from_whole_records(shelf, items, records))
 
 
-def _from_records(shelf: Shelf, items: list[Item], records: Iterable[Item | None]) -> Plan[dict[str, StoredLesson]]:
-    """The state of lessons according to the records of all their evidence, or else to all that was appended.
+def _from_whole_records(
+    shelf: Shelf, items: list[Item], records: Iterable[Item | None]
+) -> Plan[dict[str, StoredLesson]]:
+    """The state of lessons according to their `whole` records. If one is missing or damaged, all evidence is read.
 
-    A record is not used if its last status is not that of the lesson's item, because then it is older.
+    So it is if the record's last status is not that of the lesson's item, because then the record is older.
     """
     found = {record.key: whole_in(record.value) for record in records if record is not None}
     evidence: dict[str, Evidence] = {}
@@ -187,16 +193,16 @@ def _from_records(shelf: Shelf, items: list[Item], records: Iterable[Item | None
         whole = found.get(item.key)
         if whole is not None and item.value.get("status") == (whole.statuses() or ["candidate"])[-1]:
             evidence[item.key] = whole
-    evidence |= yield from appended_about(shelf, [item.key for item in items if item.key not in evidence])
-    return (yield from _stored(items, evidence))
+    evidence |= yield from read_evidence(shelf, [item.key for item in items if item.key not in evidence])
+    return (yield from _stored_lessons(items, evidence))
 
 
-def appended_about(shelf: Shelf, labels: list[str]) -> Plan[dict[str, Evidence]]:
-    """What was appended about these lessons, read in one batch."""
+def read_evidence(shelf: Shelf, labels: list[str]) -> Plan[dict[str, Evidence]]:
+    """All evidence about these lessons, read in one batch."""
     if not labels:
         return {}
-    asked: list[Op] = [SearchOp(shelf.evidence_of(label), None, PAGE) for label in labels]
-    pages = yield asked
+    searches: list[Op] = [SearchOp(shelf.evidence_of(label), None, PAGE) for label in labels]
+    pages = yield searches
     found = {}
     for label, page in zip(labels, pages, strict=True):
         exactly = [item for item in page if tuple(item.namespace) == shelf.evidence_of(label)]
@@ -298,11 +304,11 @@ def topic_for(task: str, policy: MemoryPolicy) -> str:
     return topic_of(task)
 
 
-def _stored(items: Iterable[Item], evidence: Mapping[str, Evidence]) -> Plan[dict[str, StoredLesson]]:
+def _stored_lessons(items: Iterable[Item], evidence: Mapping[str, Evidence]) -> Plan[dict[str, StoredLesson]]:
     found = {}
     for i, item in enumerate(items, 1):
         if i % PAUSE_AFTER == 0:
             yield PAUSE
-        if (entry := stored(item, evidence.get(item.key, Evidence()))) is not None:
+        if (entry := stored_lesson(item, evidence.get(item.key, Evidence()))) is not None:
             found[item.key] = entry
     return found
