@@ -132,32 +132,32 @@ def add(
         if known is None or any(getattr(new, name) and not known.value.get(name) for name in SHOWN):
             doubt = yield from guard_objection(policy.guard, new)
     status: LessonStatus = "quarantined" if doubt else "candidate"
-    asked = task_words(task, (yield from earlier_tasks(shelf, task))) if task else ""
-    written = yield from _merge_or_add(shelf, new.model_copy(update={"status": status}), doubt or "", asked)
+    taught_by = task_words(task, (yield from earlier_tasks(shelf, task))) if task else ""
+    written = yield from _merge_or_add(shelf, new.model_copy(update={"status": status}), doubt or "", taught_by)
     return replace(written, reason=written.reason or dropped)
 
 
-def _merge_or_add(shelf: Shelf, new: Lesson, doubt: str, asked: str) -> Plan[Written]:
-    """Merge a new lesson into one that says the same, or add it. `asked` holds the words of the task that taught it."""
+def _merge_or_add(shelf: Shelf, new: Lesson, doubt: str, taught_by: str) -> Plan[Written]:
+    """Merge a new lesson into one that says the same, or add it. `taught_by` holds the words of its task."""
     items = yield from current_items(shelf)
-    twin, against = relatives(shelf, new, items)
-    if twin is None and shelf.vectors:
-        twin = yield from _twin_by_vectors(shelf, new, items)
-    written = (yield from merge(shelf, twin, new, doubt, asked)) if twin is not None else None
-    if twin is not None and written is not None and written.lesson is not None:
-        if is_live(twin) and written.lesson.status == "superseded":
+    duplicate, opposites = duplicate_and_opposites(shelf, new, items)
+    if duplicate is None and shelf.vectors:
+        duplicate = yield from _duplicate_by_vectors(shelf, new, items)
+    written = (yield from merge(shelf, duplicate, new, doubt, taught_by)) if duplicate is not None else None
+    if duplicate is not None and written is not None and written.lesson is not None:
+        if is_live(duplicate) and written.lesson.status == "superseded":
             # Another writer has superseded it in the meantime. Its successor gets the evidence, too.
-            return (yield from _merge_or_add(shelf, new, doubt, asked))
-        if not is_live(twin) and written.lesson.status in LIVE:
-            found = yield from read_one(shelf, twin.key)
+            return (yield from _merge_or_add(shelf, new, doubt, taught_by))
+        if not is_live(duplicate) and written.lesson.status in LIVE:
+            found = yield from read_one(shelf, duplicate.key)
             yield from write(shelf, (yield from _evictions(shelf, found, run_of(new))))
         return written
     if new.name and not doubt:
-        elders = _same_name(new, items.values())
-        new = new.model_copy(update={"supersedes": [*new.supersedes, *(elder.key for elder in elders)]})
-    found, ops = new_record(shelf, new, doubt, run_of(new), asked)
+        former = [item.key for item in _same_name(new, items.values())]
+        new = new.model_copy(update={"supersedes": [*new.supersedes, *former]})
+    found, ops = new_record(shelf, new, doubt, run_of(new), taught_by)
     if not doubt:
-        ops += yield from _consequences(shelf, found, items, against)
+        ops += yield from _consequences(shelf, found, items, opposites)
     yield from write(shelf, ops, [found])
     if doubt:
         return Written("quarantined", new, doubt)
@@ -188,33 +188,33 @@ def _distrust(lesson: Lesson, tidied: Lesson, foreign: Foreign) -> str | None:
 # ---------------------------------------------------------------- the lessons it is compared with
 
 
-def relatives(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> tuple[Item | None, list[str]]:
-    """The item that says the same as a new lesson, or `None`, and the ids of those that advise the opposite.
+def duplicate_and_opposites(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> tuple[Item | None, list[str]]:
+    """The item that a new lesson duplicates, or `None`, and the ids of those that advise the opposite.
 
-    An item says the same if it has the same id, the same text in another spelling, or nearly the same words. A
-    superseded item with the same id counts only if no live one says the same.
+    A duplicate has the same id, the same text in another spelling, or nearly the same words. A superseded item with the
+    same id counts only if there is no live duplicate.
     """
     words = set(tokens(new.text))
     shared = shelf.index.sharing(words, (len(words) + 2) // 3)
     known = [(n, items[item.key]) for n, item in shared if item.key in items and is_live(items[item.key])]
     near = sorted(known, key=lambda pair: (-pair[0], pair[1].key))
     compared = [item for _, item in near if item.key != new.id][:COMPARED]
-    against = [item.key for item in compared if opposed(item.value["text"], new.text)]
+    opposites = [item.key for item in compared if opposed(item.value["text"], new.text)]
     same_id = items.get(new.id)
     if same_id is not None and (new.name or same_id.value.get("status") != "superseded"):
-        return same_id, against
+        return same_id, opposites
     of_kind = [item for n, item in near if 2 * n >= len(words) and item.value.get("kind") == new.kind]
     of_kind = [item for item in of_kind if item.key not in new.supersedes]
     spelled = (item for item in of_kind if fold(item.value["text"]) == fold(new.text))
-    if (twin := next(spelled, None)) is not None:
-        return twin, against
+    if (duplicate := next(spelled, None)) is not None:
+        return duplicate, opposites
     if new.status != "candidate" or new.name is not None:  # under a name, other words are a correction
-        return same_id, against
+        return same_id, opposites
     bound = [item for item in of_kind if has_same_tool(new, item.value)]
-    return next((item for item in bound[:COMPARED] if same(item.value["text"], new.text)), same_id), against
+    return next((item for item in bound[:COMPARED] if same(item.value["text"], new.text)), same_id), opposites
 
 
-def _twin_by_vectors(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Item | None]:
+def _duplicate_by_vectors(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Item | None]:
     """The item that says the same in other words, according to the store's embedding model and to their words."""
     if new.name is not None or new.status != "candidate":
         return None
@@ -232,7 +232,7 @@ def _twin_by_vectors(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Pl
 
 
 def _same_name(new: Lesson, items: Iterable[Item]) -> list[Item]:
-    """The live entries of the new one's kind and name. There is at most one, unless several write at once."""
+    """The live items with the new lesson's kind and name. There is at most one, unless several write at once."""
     name = (new.kind, new.name)
     return [item for item in items if is_live(item) and (item.value.get("kind"), item.value.get("name")) == name]
 
@@ -240,12 +240,11 @@ def _same_name(new: Lesson, items: Iterable[Item]) -> list[Item]:
 # ---------------------------------------------------------------- merging
 
 
-def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str) -> Plan[Written | None]:
-    """Combine the evidence of a known and a new lesson, and keep the better wording. If nothing is new, change nothing.
+def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, taught_by: str) -> Plan[Written | None]:
+    """Add the evidence of a new lesson to the known one that it duplicates, and keep the better wording.
 
-    A new lesson in `doubt` is no evidence about a live one, and restores none that was removed from use.
-
-    `None` if the known item is damaged, or was forgotten in the meantime. Then the new lesson may take its place.
+    A new lesson with a `doubt` adds no evidence to a live lesson, and restores none. `None` if the known item is
+    damaged, or was forgotten in the meantime. Then the new lesson may take its place.
     """
     run = run_of(new)
     found = (yield from read_listed(shelf, [item])).get(item.key)
@@ -263,7 +262,7 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str) -> Plan
     if not doubt and (status or old.status in LIVE):
         update = _update(old, new, now, evidence.approved)
         better = item_value(old.model_copy(update={**update, "updated_at": now, "version": old.version + 1}))
-        after = {name: better[name] for name in update} | _new_trigger_and_task(new, item.value, asked)
+        after = {name: better[name] for name in update} | _new_trigger_and_task(new, item.value, taught_by)
         action: ChangeAction = "restored" if status else "merged"
         if ops or after or status:
             beside = {name: better[name] for name in ("updated_at", "version")} if after else {}
@@ -284,10 +283,10 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, asked: str) -> Plan
 
 
 def _restored_as(found: StoredLesson, new: Lesson, *, is_new: bool) -> tuple[LessonStatus | None, str]:
-    """The status in which a new lesson brings back one that says the same, and why; `None` if it does not.
+    """The status in which a lesson is restored because it was learned again, and why. `None` if it is not restored.
 
-    A former value of a name is brought back by its text alone, a lesson that was retired by what `is_new`. If it was
-    retired to make room, it returns as a candidate, and if it lost too often, on probation.
+    A superseded value of a name is restored whenever it is written again. A retired lesson is restored only if a run
+    that `is_new` learned it: as a candidate if it was retired to make room, on probation if it lost too often.
     """
     old, last = found.lesson, found.evidence.last_status_change
     if old.status == "superseded" and new.name and old.name == new.name:
@@ -349,28 +348,30 @@ def _informativeness(text: str) -> tuple[int, int]:
     return len(set(tokens(text))), -len(text)
 
 
-def _new_trigger_and_task(new: Lesson, value: dict[str, Any], asked: str) -> dict[str, list[str]]:
+def _new_trigger_and_task(new: Lesson, value: dict[str, Any], taught_by: str) -> dict[str, list[str]]:
     """The failure that the new lesson is bound to, and its task, if the known item lacks them and has room for them.
 
     A task with nearly the words of a known one is found by that one already.
     """
-    bound, known, tasks, words = failure_of(new), fingerprints(value), tasks_of(value), {*asked.split()}
+    bound, known, tasks, words = failure_of(new), fingerprints(value), tasks_of(value), {*taught_by.split()}
     failures = [bound] if bound and bound not in known and len(known) <= MOST else []
     is_like = any(len(words & {*task.split()}) >= LIKE_BEST * len(words | {*task.split()}) for task in tasks)
-    more = {MORE_FAILURES: failures, TASKS: [asked] if asked and not is_like and len(tasks) < MOST else []}
+    more = {MORE_FAILURES: failures, TASKS: [taught_by] if taught_by and not is_like and len(tasks) < MOST else []}
     return {name: values for name, values in more.items() if values}
 
 
 # ---------------------------------------------------------------- adding
 
 
-def new_record(shelf: Shelf, new: Lesson, why: str, run: str | None, asked: str = "") -> tuple[StoredLesson, list[Op]]:
+def new_record(
+    shelf: Shelf, new: Lesson, why: str, run: str | None, taught_by: str = ""
+) -> tuple[StoredLesson, list[Op]]:
     """A new lesson as it will be read from the store, and the writes that save it."""
     at = new.created_at or shelf.clock()
     action: ChangeAction = "quarantined" if new.status == "quarantined" else "added"
     change = numbered(Evidence(), Change("", new.id, action, at, "writer", why, None, run))
     # The sources are kept only in the evidence, where two writers of one lesson do not overwrite each other's.
-    bare = item_value(new.model_copy(update={"sources": []})) | ({TASKS: [asked]} if asked else {})
+    bare = item_value(new.model_copy(update={"sources": []})) | ({TASKS: [taught_by]} if taught_by else {})
     rows = [change_record(change), *source_records(new, at)]
     about = [put(shelf.evidence_of(new.id), key, row) for key, row in rows]
     item = Item(namespace=shelf.lessons, key=new.id, value=bare, created_at=at, updated_at=at)
@@ -378,15 +379,15 @@ def new_record(shelf: Shelf, new: Lesson, why: str, run: str | None, asked: str 
     return StoredLesson(item, new, with_records(Evidence(), about)), ops
 
 
-def _consequences(shelf: Shelf, found: StoredLesson, items: Mapping[str, Item], against: list[str]) -> Plan[list[Op]]:
+def _consequences(shelf: Shelf, found: StoredLesson, items: Mapping[str, Item], opposites: list[str]) -> Plan[list[Op]]:
     """The writes to other lessons that follow from a new one. They go into its batch, so a crash leaves all or none."""
     new, ops = found.lesson, list[Op]()
-    if concerned := [key for key in (*new.supersedes, *against) if key in items]:
+    if concerned := [key for key in (*new.supersedes, *opposites) if key in items]:
         known = yield from read_some(shelf, concerned)
         for key in dict.fromkeys(key for key in new.supersedes if key in known):
             why = f"{new.id} takes its place"
             ops += change_ops(shelf, known[key], "superseded", "superseded", by="writer", why=why, run=run_of(new))
-        others = [known[key] for key in against if key in known and key not in new.supersedes]
+        others = [known[key] for key in opposites if key in known and key not in new.supersedes]
         ops += _opposition(shelf, found, others)
     live = sum(is_live(item) for key, item in items.items() if key not in new.supersedes)
     if live >= shelf.policy.max_kept:
@@ -398,8 +399,8 @@ def _opposition(shelf: Shelf, new: StoredLesson, others: Iterable[StoredLesson])
     """The writes that record, on both sides, that two lessons advise the opposite."""
     ops: list[Op] = []
     for other in others:
-        for found, against in ((new, other), (other, new)):
-            why = f"{against.lesson.id} advises the opposite"
+        for found, opposite in ((new, other), (other, new)):
+            why = f"{opposite.lesson.id} advises the opposite"
             if why not in {change.why for change in found.evidence.changes}:
                 ops += change_ops(shelf, found, None, "opposed", by="writer", why=why, run=run_of(new.lesson))
     return ops
@@ -408,35 +409,35 @@ def _opposition(shelf: Shelf, new: StoredLesson, others: Iterable[StoredLesson])
 def _reconciled(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Written]:
     """Compare a new lesson with what other writers added in the meantime.
 
-    Of two that say the same, the older one stays and gets the evidence of both. Of two with one name, the newer stays.
+    Of two duplicates, the older one is kept and gets the evidence of both. Of two with one name, the newer is kept.
     """
     others = {key: item for key, item in items.items() if key != new.id}
-    twin, against = relatives(shelf, new, others)
-    rivals = [item.key for item in _same_name(new, others.values())] if new.name else []
-    near = [*rivals, *([twin.key] if twin is not None else [])]
-    known = yield from read_and_correct(shelf, dict.fromkeys([new.id, *near, *against]))
+    duplicate, opposites = duplicate_and_opposites(shelf, new, others)
+    same_name = [item.key for item in _same_name(new, others.values())] if new.name else []
+    near = [*same_name, *([duplicate.key] if duplicate is not None else [])]
+    known = yield from read_and_correct(shelf, dict.fromkeys([new.id, *near, *opposites]))
     ours = known.get(new.id)
     if ours is None:
         return Written("added", new)
     if (written := _added(ours)).reason:
         return written
-    yield from write(shelf, _opposition(shelf, ours, [known[key] for key in against if key in known]))
-    if twin is not None and twin.key in known and known[twin.key].lesson.name == new.name:
-        stays, goes = sorted((ours, known[twin.key]), key=lambda found: _age(shelf, found))
-        united = yield from merge(shelf, stays.item, goes.lesson, "", "".join(tasks_of(goes.item.value)[:1]))
-        yield from _supersede(shelf, goes, f"{stays.lesson.id} says the same")
-        both = yield from read_some(shelf, [stays.lesson.id, goes.lesson.id])
-        left, gone = both.get(stays.lesson.id), both.get(goes.lesson.id)
-        if gone is None or (left is not None and left.lesson.status != "superseded"):
-            return Written("merged", united.lesson if united is not None else stays.lesson)
-        # Another writer has superseded the one that stays in the meantime. Its successor gets the evidence.
-        why = f"{stays.lesson.id} was replaced"
-        yield from write(shelf, change_ops(shelf, gone, "candidate", "restored", by="writer", why=why))
-        if goes is ours:
+    yield from write(shelf, _opposition(shelf, ours, [known[key] for key in opposites if key in known]))
+    if duplicate is not None and duplicate.key in known and known[duplicate.key].lesson.name == new.name:
+        kept, dropped = sorted((ours, known[duplicate.key]), key=lambda found: _age(shelf, found))
+        merged = yield from merge(shelf, kept.item, dropped.lesson, "", "".join(tasks_of(dropped.item.value)[:1]))
+        yield from _supersede(shelf, dropped, f"{kept.lesson.id} says the same")
+        now = yield from read_some(shelf, [kept.lesson.id, dropped.lesson.id])
+        kept_now, dropped_now = now.get(kept.lesson.id), now.get(dropped.lesson.id)
+        if dropped_now is None or (kept_now is not None and kept_now.lesson.status != "superseded"):
+            return Written("merged", merged.lesson if merged is not None else kept.lesson)
+        # Another writer has superseded the kept one in the meantime. Its successor gets the evidence.
+        why = f"{kept.lesson.id} was replaced"
+        yield from write(shelf, change_ops(shelf, dropped_now, "candidate", "restored", by="writer", why=why))
+        if dropped is ours:
             return (yield from _reconciled(shelf, new, (yield from current_items(shelf))))
-    by_age = sorted([ours, *(known[key] for key in rivals if key in known)], key=lambda found: _age(shelf, found))
-    for goes in by_age[:-1]:
-        yield from _supersede(shelf, goes, f"{by_age[-1].lesson.id} takes its place")
+    by_age = sorted([ours, *(known[key] for key in same_name if key in known)], key=lambda found: _age(shelf, found))
+    for dropped in by_age[:-1]:
+        yield from _supersede(shelf, dropped, f"{by_age[-1].lesson.id} takes its place")
     if sum(map(is_live, items.values())) > shelf.policy.max_kept:
         ours = (yield from read_some(shelf, [new.id])).get(new.id, ours)
         now = yield from write(shelf, (yield from _evictions(shelf, ours, run_of(new))))
@@ -451,9 +452,9 @@ def _added(found: StoredLesson) -> Written:
     return Written("added", found.lesson, f"it is retired at once: {move.why}" if move and made_room else "")
 
 
-def _supersede(shelf: Shelf, goes: StoredLesson, why: str) -> Plan[None]:
-    if goes.lesson.status in LIVE:
-        yield from write(shelf, change_ops(shelf, goes, "superseded", "superseded", by="writer", why=why))
+def _supersede(shelf: Shelf, found: StoredLesson, why: str) -> Plan[None]:
+    if found.lesson.status in LIVE:
+        yield from write(shelf, change_ops(shelf, found, "superseded", "superseded", by="writer", why=why))
 
 
 def _age(shelf: Shelf, found: StoredLesson) -> tuple[datetime, str]:
