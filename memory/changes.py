@@ -12,16 +12,17 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from langgraph.store.base import Op, PutOp
+from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.access import Plan, at_once, drop, items_in, may_be_an_id, put, read_items
-from langgraph_reflexion.memory.evidence import LIVE, By, Change, ChangeAction, Evidence
+from langgraph_reflexion.memory.evidence import By, Change, ChangeAction, Evidence
 from langgraph_reflexion.memory.records import (
     FIELDS,
     MORE_FAILURES,
     TASKS,
     change_record,
+    is_live,
     item_value,
     numbered,
     whole_record,
@@ -153,11 +154,15 @@ def replaced_by(shelf: Shelf, lesson: Lesson, run: str | None = None) -> Plan[li
     """The writes that supersede the other live entries of a lesson's kind and name: one name has one live value."""
     if not lesson.name:
         return []
-    name = (lesson.kind, lesson.name)
-    items = yield from current_items(shelf)
-    others = [key for key, item in items.items() if key != lesson.id and item.value.get("status") in LIVE]
-    same_name = [key for key in others if (items[key].value.get("kind"), items[key].value.get("name")) == name]
+    others = same_name(lesson, (yield from current_items(shelf)))
     why, ops = f"{lesson.id} takes its place", list[Op]()
-    for found in (yield from read_some(shelf, same_name)).values():
+    for found in (yield from read_some(shelf, others)).values():
         ops += change_ops(shelf, found, "superseded", "superseded", by="writer", why=why, run=run)
     return ops
+
+
+def same_name(lesson: Lesson, items: Mapping[str, Item]) -> list[str]:
+    """The ids of the other live entries of a lesson's kind and name."""
+    name = (lesson.kind, lesson.name)
+    others = (item for key, item in items.items() if lesson.name and key != lesson.id and is_live(item))
+    return [item.key for item in others if (item.value.get("kind"), item.value.get("name")) == name]

@@ -20,6 +20,7 @@ from langgraph_reflexion.memory.gate import malformed, refusal, tidy
 from langgraph_reflexion.memory.models import check_model, guard_objection, wording
 from langgraph_reflexion.memory.records import (
     hash_of,
+    is_live,
     lesson_id,
     source_records,
     tool_of,
@@ -116,7 +117,7 @@ def keep(shelf: Shelf, cluster: Cluster, text: str | None) -> Plan[Lesson | None
     ids = [member.id for member in cluster.members]
     if not items.keys() >= set(ids):
         return None
-    live = sum(item.value.get("status") in LIVE for item in items.values())
+    live = sum(map(is_live, items.values()))
     made = _pattern(shelf, cluster, text)
     if made.id in items and all(pattern.lesson.id != made.id for pattern in cluster.former):
         # A lesson of kind `pattern`, often the best member, already has this wording. It stays unchanged.

@@ -28,7 +28,7 @@ from langgraph_reflexion.memory.estimate import estimate
 from langgraph_reflexion.memory.evidence import LIVE
 from langgraph_reflexion.memory.gate import LENGTHS, one_line
 from langgraph_reflexion.memory.index import ANY_REQUEST, Entry, Index, Noise, searchable, words_of
-from langgraph_reflexion.memory.records import fingerprints
+from langgraph_reflexion.memory.records import fingerprints, is_live
 from langgraph_reflexion.memory.shelf import (
     Shelf,
     StoredLesson,
@@ -149,7 +149,7 @@ def recall(
     def usable(item: Item) -> bool:
         if policy.approve and item.value.get("status") != "active":  # an approval makes it active
             return False
-        return item.key in items and item.key not in exclude and is_usable(item.value, now, tools, failure)
+        return item.key in items and item.key not in exclude and is_usable(item, now, tools, failure)
 
     topic = topic or topic_for(task, policy)
     always = (
@@ -202,12 +202,13 @@ def search(shelf: Shelf, query: str, limit: int, filters: Filters) -> Plan[list[
     return [Found(lesson, round(scores[lesson.id] / (scores[lesson.id] + 1), 4)) for lesson in meant[:limit]]
 
 
-def is_usable(value: dict[str, Any], now: datetime, tools: Collection[str], failure: Failure | None) -> bool:
+def is_usable(item: Item, now: datetime, tools: Collection[str], failure: Failure | None) -> bool:
     """The hard filter: a live status, not expired, and not bound to a tool that the agent lacks."""
-    if value.get("status") not in LIVE or not isinstance(value.get("text"), str):
+    value = item.value
+    if not is_live(item):
         return False
     if value.get("expires_at") is not None and ((end := time_in(value["expires_at"])) is None or end <= now):
-        return False  # a date that cannot be read is over, too
+        return False  # a date that cannot be read counts as over
     if failure is not None and failure.fingerprint and failure.fingerprint in fingerprints(value):
         return True
     trigger = value.get("trigger")
@@ -418,15 +419,11 @@ def _of_own_topic(index: Index, topic: str, scores: Mapping[str, float]) -> list
     """
     if topic in (*TOPICS, GENERAL):
         return []
-    found = [item for item in index.of_topic(topic) if _is_live(item)]
-    if not found or 2 * len(found) >= sum(map(_is_live, list(index.items.values()))):
+    found = [item for item in index.of_topic(topic) if is_live(item)]
+    if not found or 2 * len(found) >= sum(map(is_live, list(index.items.values()))):
         return []
     found.sort(key=lambda item: (str(item.value.get("created_at")), item.key), reverse=True)
     return sorted(found, key=lambda item: (-scores.get(item.key, 0.0), item.value["status"] != "active"))
-
-
-def _is_live(item: Item) -> bool:
-    return item.value.get("status") in LIVE
 
 
 def _of_topic(index: Index, topic: str, weights: Mapping[str, float], usable: Callable[[Item], bool]) -> list[str]:

@@ -25,7 +25,7 @@ from langgraph.store.base import Item, PutOp
 from pydantic import ValidationError
 
 from langgraph_reflexion.context import Namespace
-from langgraph_reflexion.memory.evidence import COUNTS, Change, Evidence, runs_in
+from langgraph_reflexion.memory.evidence import COUNTS, LIVE, Change, Evidence, runs_in
 from langgraph_reflexion.schemas import Lesson, LessonStatus
 from langgraph_reflexion.text.tokens import fold
 
@@ -60,6 +60,11 @@ def item_value(lesson: Lesson) -> dict[str, Any]:
     Counts of zero are left out, because the real counts are in the evidence and a person could take the zeros for them.
     """
     return {name: part for name, part in lesson.model_dump(mode="json").items() if part or name not in COUNTS}
+
+
+def is_live(item: Item) -> bool:
+    """Whether an item is a lesson that may be shown."""
+    return item.value.get("status") in LIVE and isinstance(item.value.get("text"), str)
 
 
 def tool_of(lesson: Lesson) -> str | None:

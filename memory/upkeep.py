@@ -14,9 +14,9 @@ from langgraph.store.base import Item, Op, SearchOp
 
 from langgraph_reflexion.memory.access import PAGE, PAUSE, Plan, drop, items_in, may_be_an_id, put
 from langgraph_reflexion.memory.changes import read_and_correct, replaced_by, write
-from langgraph_reflexion.memory.evidence import LIVE, Evidence
+from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.forget import forgotten_words, without_words
-from langgraph_reflexion.memory.records import sum_record, with_records
+from langgraph_reflexion.memory.records import is_live, sum_record, with_records
 from langgraph_reflexion.memory.shelf import (
     NOTES_KEPT,
     Shelf,
@@ -125,7 +125,7 @@ def _supersede_former_values(shelf: Shelf) -> Plan[None]:
     """Supersede all live values of a name but the latest: if a writer was killed, two may be left."""
     named: dict[str, list[str]] = {}
     for key, item in (yield from current_items(shelf)).items():
-        if item.value.get("name") and item.value.get("status") in LIVE:
+        if item.value.get("name") and is_live(item):
             named.setdefault(f"{item.value.get('kind')} {item.value['name']}", []).append(key)
     for keys in named.values():
         found = (yield from read_some(shelf, keys)) if len(keys) > 1 else {}

@@ -16,6 +16,7 @@ from langgraph_reflexion.memory.changes import (
     change_ops,
     read_and_correct,
     replaced_by,
+    same_name,
     write,
 )
 from langgraph_reflexion.memory.estimate import worth
@@ -32,6 +33,7 @@ from langgraph_reflexion.memory.records import (
     change_record,
     failure_of,
     fingerprints,
+    is_live,
     item_value,
     lesson_id,
     numbered,
@@ -152,8 +154,7 @@ def _merge_or_add(shelf: Shelf, new: Lesson, doubt: str, taught_by: str) -> Plan
             found = yield from read_one(shelf, duplicate.key)
             yield from write(shelf, (yield from _evictions(shelf, found, run_of(new))))
         return written
-    if new.name and not doubt:
-        former = [item.key for item in _same_name(new, items.values())]
+    if not doubt and (former := same_name(new, items)):
         new = new.model_copy(update={"supersedes": [*new.supersedes, *former]})
     found, ops = new_record(shelf, new, doubt, run_of(new), taught_by)
     if not doubt:
@@ -231,12 +232,6 @@ def _duplicate_by_vectors(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) 
     return None
 
 
-def _same_name(new: Lesson, items: Iterable[Item]) -> list[Item]:
-    """The live items with the new lesson's kind and name. There is at most one, unless several write at once."""
-    name = (new.kind, new.name)
-    return [item for item in items if is_live(item) and (item.value.get("kind"), item.value.get("name")) == name]
-
-
 # ---------------------------------------------------------------- merging
 
 
@@ -304,11 +299,6 @@ def run_of(new: Lesson) -> str | None:
 def of_any_tool(when: str, tool: str | None) -> str:
     """A `when` with "a tool" in place of this tool's name."""
     return re.sub(rf"(?:\bthe )?(?<!\w)`?{re.escape(tool)}`?(?!\w)(?: tool\b)?", "a tool", when) if tool else when
-
-
-def is_live(item: Item) -> bool:
-    """Whether an item is a lesson that may be shown."""
-    return item.value.get("status") in LIVE and isinstance(item.value.get("text"), str)
 
 
 def has_same_tool(new: Lesson, value: Mapping[str, Any]) -> bool:
@@ -413,8 +403,8 @@ def _reconciled(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Wr
     """
     others = {key: item for key, item in items.items() if key != new.id}
     duplicate, opposites = duplicate_and_opposites(shelf, new, others)
-    same_name = [item.key for item in _same_name(new, others.values())] if new.name else []
-    near = [*same_name, *([duplicate.key] if duplicate is not None else [])]
+    rivals = same_name(new, others)  # at most one, unless several write at once
+    near = [*rivals, *([duplicate.key] if duplicate is not None else [])]
     known = yield from read_and_correct(shelf, dict.fromkeys([new.id, *near, *opposites]))
     ours = known.get(new.id)
     if ours is None:
@@ -435,7 +425,7 @@ def _reconciled(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Wr
         yield from write(shelf, change_ops(shelf, dropped_now, "candidate", "restored", by="writer", why=why))
         if dropped is ours:
             return (yield from _reconciled(shelf, new, (yield from current_items(shelf))))
-    by_age = sorted([ours, *(known[key] for key in same_name if key in known)], key=lambda found: _age(shelf, found))
+    by_age = sorted([ours, *(known[key] for key in rivals if key in known)], key=lambda found: _age(shelf, found))
     for dropped in by_age[:-1]:
         yield from _supersede(shelf, dropped, f"{by_age[-1].lesson.id} takes its place")
     if sum(map(is_live, items.values())) > shelf.policy.max_kept:
