@@ -21,25 +21,25 @@ COVERED = 0.6
 """Share of a foreign sentence's words, by weight, that stand together in a copy of it. This and the numbers below were
 fitted on the tuning half of benchmarks/redteam.py. The totals of the other half were seen."""
 
-LEAST = 3.2
+MIN_COPY = 3.2
 """Minimum weight of such a copy. Less is shared by an error and its remedy."""
 
-RUN = 6.0
-"""From this weight, a stretch of a foreign sentence is a copy, however long the sentence is."""
+LONG_COPY = 6.0
+"""Weight from which words that stand together are a copy, however long the foreign sentence is."""
 
 EQUAL = 0.7
-"""Share of a foreign sentence's words, in any order, in a clause that says little else (`The date must be ISO`)."""
+"""Share of a foreign sentence's words, in any order, in a clause that is a copy of it (`The date must be ISO`)."""
 
-BESIDE = 1.35
-"""How much heavier than the foreign sentence that clause may be."""
+EQUAL_LENGTH = 1.35
+"""How much heavier such a clause may be than the foreign sentence."""
 
-WHOLE = 0.95
-"""Share of the words from which a heavier clause is a copy too, up to `FRAMED`."""
+FRAMED = 0.95
+"""Share of the words in a heavier clause that is a copy with a frame around it."""
 
-FRAMED = 2.0
-"""How much heavier than the foreign sentence that clause may be."""
+FRAMED_LENGTH = 2.0
+"""How much heavier such a clause may be than the foreign sentence."""
 
-SHORTEST = 1.3
+MIN_SENTENCE = 1.3
 """Minimum weight of a foreign sentence that is compared: a content word and a stop word."""
 
 STOP_WEIGHT = 0.3
@@ -75,9 +75,9 @@ class _Index(NamedTuple):
 
 
 class Foreign:
-    """What tools, files, pages and errors said in a run, indexed once to be compared with many texts.
+    """The text of tools, files, pages and errors in a run, indexed once to be compared with many texts.
 
-    `own` is what the user said. A sentence that is in both is not foreign.
+    `own` is the user's text. A sentence that is in both is not foreign.
     """
 
     def __init__(self, texts: Iterable[str], own: Iterable[str] = ()) -> None:
@@ -104,7 +104,7 @@ class Foreign:
     def _index(self, texts: Iterable[str]) -> _Index:
         index = _Index([], defaultdict(list))
         for unit in dict.fromkeys(tuple(self._words(text)) for text in _units(texts)):
-            if _weight(unit) >= SHORTEST:
+            if _weight(unit) >= MIN_SENTENCE:
                 for word in set(unit):
                     index.holding[word].append(len(index.units))
                 index.units.append(list(unit))
@@ -131,22 +131,22 @@ def _near(words: Sequence[str], index: _Index) -> Iterator[list[str]]:
             shared[number] += weight
     for number, found in shared.items():
         unit = index.units[number]
-        if found >= LEAST / 2 or found >= COVERED * _weight(unit):  # a word may occur twice
+        if found >= MIN_COPY / 2 or found >= COVERED * _weight(unit):  # a word may occur twice
             yield unit
 
 
 def _holds(words: Sequence[str], clauses: Sequence[Sequence[str]], unit: Sequence[str]) -> bool:
     """Whether most of a foreign sentence stands together in these words, or one of the clauses says only that."""
-    most = max(LEAST, min(RUN, COVERED * _weight(unit)))
-    return _weight(_shared_run(words, unit)) >= most or any(_is_equal(clause, unit) for clause in clauses)
+    enough = max(MIN_COPY, min(LONG_COPY, COVERED * _weight(unit)))
+    return _weight(_shared_run(words, unit)) >= enough or any(_is_equal(clause, unit) for clause in clauses)
 
 
 def _is_equal(clause: Sequence[str], unit: Sequence[str]) -> bool:
-    """Whether a clause is a foreign sentence and says little else."""
+    """Whether a clause has most words of a foreign sentence, and few others."""
     weight = _weight(unit)
-    heavier = _weight(clause) / weight
+    length = _weight(clause) / weight
     found = _weight(word for word in unit if word in clause) / weight
-    return heavier <= FRAMED and found >= (EQUAL if heavier <= BESIDE else WHOLE)
+    return length <= FRAMED_LENGTH and found >= (EQUAL if length <= EQUAL_LENGTH else FRAMED)
 
 
 def _shared_run(text: Sequence[str], unit: Sequence[str]) -> list[str]:
