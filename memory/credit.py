@@ -15,7 +15,7 @@ from langgraph_reflexion.memory.access import TOPIC, Plan, at_once, items_in, pu
 from langgraph_reflexion.memory.changes import LOOKS, MOST, change_ops, write
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, Tally, estimate, posterior, recent
 from langgraph_reflexion.memory.evidence import COUNTS, Evidence
-from langgraph_reflexion.memory.forget import forgotten_words, without_words
+from langgraph_reflexion.memory.forget import forgotten_hashes, without_texts
 from langgraph_reflexion.memory.index import task_words, tasks_of
 from langgraph_reflexion.memory.records import NOTHING, TASKS, failure_of, run_record, with_records
 from langgraph_reflexion.memory.shelf import (
@@ -70,7 +70,7 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
     yield from _count(shelf, episode, kept.model_dump(mode="json"))
     if kept.reflections:  # a lesson that it wrote may have been forgotten since
         [item], forgotten = yield from at_once(read_items(shelf.episodes, [kept.id]), items_in(shelf.forgotten))
-        if ops := without_words(shelf, [item] if item else [], forgotten_words(forgotten)):
+        if ops := without_texts(shelf, [item] if item else [], forgotten_hashes(forgotten)):
             yield ops
     if _draw(episode.id) * (shelf.policy.keep_runs // 100) < 1:  # in one of every `keep_runs` / 100 runs
         yield from drop_old(shelf)

@@ -49,20 +49,20 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
     meant = [id for id in meant if id in items]
     patterns = [key for id in meant for key, item in items.items() if _repeats(item, items[id])]
     ops: list[Op] = []
-    words: set[str] = set()
-    wordings: dict[str, list[str]] = {}
+    hashes: set[str] = set()
+    texts: dict[str, list[str]] = {}
     gone = list(dict.fromkeys([*meant, *patterns]))
     for id in gone:
         about = yield from items_in(shelf.evidence_of(id))
         values = [items[id].value, *(item.value.get(side) for item in about for side in ("before", "after"))]
-        texts = (value.get("text") for value in values if isinstance(value, dict))
-        wordings[id] = [text for text in texts if isinstance(text, str)]
-        its_words = sorted({hash_of(fold(text)) for text in wordings[id]})
-        words.update(its_words)
+        given = (value.get("text") for value in values if isinstance(value, dict))
+        texts[id] = [text for text in given if isinstance(text, str)]
+        its_hashes = sorted({hash_of(fold(text)) for text in texts[id]})
+        hashes.update(its_hashes)
         ops += [*drop([items[id], *about]), PutOp(shelf.evidence, id, None)]
-        ops.append(put(shelf.forgotten, id, {"at": shelf.clock().isoformat(), "words": its_words}))
-    # Only the latest sources of a lesson are recorded, so every episode that may contain its words is read.
-    ops += without_words(shelf, (yield from items_in(shelf.episodes)) if gone else [], words, wordings)
+        ops.append(put(shelf.forgotten, id, {"at": shelf.clock().isoformat(), "words": its_hashes}))
+    # Only the latest sources of a lesson are recorded, so every episode that may contain its text is read.
+    ops += without_texts(shelf, (yield from items_in(shelf.episodes)) if gone else [], hashes, texts)
     if ops:
         yield ops
     yield from read_and_correct(shelf, gone)
@@ -79,25 +79,25 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
         yield either(shelf.store.settle, shelf.store.asettle)
 
 
-def without_words(
+def without_texts(
     shelf: Shelf,
     episodes: Iterable[Item],
-    words: Collection[str],
-    wordings: Mapping[str, list[str]] = MappingProxyType({}),
+    hashes: Collection[str],
+    texts: Mapping[str, list[str]] = MappingProxyType({}),
 ) -> list[Op]:
-    """The writes that remove texts with these hashes from episodes, and those that say what these lessons said."""
+    """The writes that remove texts with these hashes from episodes, and texts that repeat these of lessons."""
     ops: list[Op] = []
     for item in episodes:
         episode = episode_in(item, as_it_was=True) if item.value.get("reflections") else None
-        if episode is not None and (without := _without(episode, words, wordings)) != episode:
+        if episode is not None and (without := _without(episode, hashes, texts)) != episode:
             marks = {name: item.value[name] for name in MARKS if item.value.get(name)}
             ops.append(put(shelf.episodes, item.key, without.model_dump(mode="json") | marks))
     return ops
 
 
-def forgotten_words(forgotten: Iterable[Item]) -> set[str]:
+def forgotten_hashes(forgotten: Iterable[Item]) -> set[str]:
     """The hashes of the texts that were forgotten."""
-    return {word for item in forgotten if isinstance(words := item.value.get("words"), list) for word in words}
+    return {hash for item in forgotten if isinstance(hashes := item.value.get("words"), list) for hash in hashes}
 
 
 def _repeats(pattern: Item, lesson: Item) -> bool:
@@ -108,16 +108,16 @@ def _repeats(pattern: Item, lesson: Item) -> bool:
     return isinstance(text, str) and fold(text) == fold(str(lesson.value.get("text")))
 
 
-def _without(episode: Episode, words: Collection[str], wordings: Mapping[str, list[str]]) -> Episode:
-    """The episode without texts that have these hashes or hold all sentences of one of these wordings, and without
-    those that say the same as a lesson it wrote."""
-    known = [sentences for texts in wordings.values() for text in texts if (sentences := _sentences(text))]
-    its_own = [text for id in episode.written for text in wordings.get(id, ())]
+def _without(episode: Episode, hashes: Collection[str], texts: Mapping[str, list[str]]) -> Episode:
+    """The episode without each text that has one of these hashes, or holds all sentences of one of these texts. Also
+    without those that say the same as a lesson that the run wrote."""
+    forgotten = [sentences for given in texts.values() for text in given if (sentences := _sentences(text))]
+    written = [text for id in episode.written for text in texts.get(id, ())]
 
     def without(text: str) -> str:
         sentences = _sentences(text)
-        is_gone = hash_of(fold(text)) in words or any(part <= sentences for part in known)
-        return "" if is_gone or any(same(text, other) for other in its_own) else text
+        is_gone = hash_of(fold(text)) in hashes or any(part <= sentences for part in forgotten)
+        return "" if is_gone or any(same(text, other) for other in written) else text
 
     reflections = [
         made.model_copy(

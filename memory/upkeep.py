@@ -15,7 +15,7 @@ from langgraph.store.base import Item, Op, SearchOp
 from langgraph_reflexion.memory.access import PAGE, PAUSE, Plan, drop, items_in, may_be_an_id, put
 from langgraph_reflexion.memory.changes import read_and_correct, replaced_by, write
 from langgraph_reflexion.memory.evidence import Evidence
-from langgraph_reflexion.memory.forget import forgotten_words, without_words
+from langgraph_reflexion.memory.forget import forgotten_hashes, without_texts
 from langgraph_reflexion.memory.records import is_live, sum_record, with_records
 from langgraph_reflexion.memory.shelf import (
     NOTES_KEPT,
@@ -64,8 +64,8 @@ def sweep(shelf: Shelf) -> Plan[Swept]:
         yield PAUSE
     forgotten = yield from items_in(shelf.forgotten)
     yield from read_and_correct(shelf, [item.key for item in forgotten])
-    if words := forgotten_words(forgotten):
-        yield without_words(shelf, (yield from items_in(shelf.episodes)), words)
+    if hashes := forgotten_hashes(forgotten):
+        yield without_texts(shelf, (yield from items_in(shelf.episodes)), hashes)
     return Swept(runs, *(yield from drop_old(shelf)))
 
 
