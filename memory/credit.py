@@ -47,10 +47,10 @@ PLACES = 50
 """Runs without lessons that are kept for a topic. A run's place follows from its id, so no writer has to read first,
 and a newer run overwrites an older one."""
 
-MENDED = 3
-"""How many earlier runs won with a lesson are searched for a second failure that it fixed."""
+EARLIER_WINS = 3
+"""How many earlier runs that were won with a lesson are searched for one in which it fixed its failure too."""
 
-OFFERED = "it fixed its failure in two runs of such tasks"
+FIXED_TWICE = "it fixed its failure in two runs of such tasks"
 
 UNCOUNTED = frozenset({"asked_user", "handed_off", *CUT_SHORT})
 """Stop reasons that say nothing about the lessons of a run."""
@@ -119,14 +119,14 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
     without = None if at_start - exempt else _without_lessons(episode, now)
     if without is None and item is not None and not topics:
         topics = yield from runs_of_topics(shelf, [label])
-    place, others = _place(label, episode.id), topics.get(label, [])
+    place, runs = _place_of(episode.id), topics.get(label, [])
     if without is not None:
-        ops.append(put(shelf.evidence, place, without))
-        others = [*(run for run in others if _place(label, run["run"]) != place), without]
-    elif any(run["run"] == episode.id for run in others):  # it had no lessons when it finished first
-        ops.append(PutOp(shelf.evidence, place, None))
-        others = [run for run in others if run["run"] != episode.id]
-    of_topic = won_and_lost(others)
+        ops.append(put(shelf.evidence, _topic_key(label, place), without))
+        runs = [*(run for run in runs if _place_of(run["run"]) != place), without]
+    elif any(run["run"] == episode.id for run in runs):  # it had no lessons when it finished first
+        ops.append(PutOp(shelf.evidence, _topic_key(label, place), None))
+        runs = [run for run in runs if run["run"] != episode.id]
+    of_topic = won_and_lost(runs)
     statuses = _status_ops(shelf, known.values(), of_topic, episode.id)
     # One batch: after a crash either all of a run is counted or nothing.
     # It is read again after writing: if several write at once, the last one to read sees what all have written.
@@ -164,8 +164,8 @@ def counted_episode(item: Item | None) -> Episode | None:
 
 
 def counted_before(run: str, episode: Episode | None, found: StoredLesson) -> dict[str, Any] | None:
-    """What a run has counted for a lesson so far, by the lesson's own list or, for an older or imported run, by its
-    episode."""
+    """What a run has counted for a lesson so far: from the lesson's list of runs or, for a run that is older or was
+    imported, from its episode."""
     listed = next((row for row in found.evidence.runs if row["run"] == run), None)
     imported = (found.item.value.get(name) for name in COUNTS)
     if listed is not None or episode is None or not any((*found.evidence.earlier.values(), *imported)):
@@ -207,7 +207,7 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Sequence[StoredLesson
         asked = tasks_of(entry.item.value)
         if episode.id not in won or not _fixed_failure(episode, entry.lesson) or len(asked) >= MOST:
             continue
-        earlier = [id for id in reversed(won) if id != episode.id][:MENDED]
+        earlier = [id for id in reversed(won) if id != episode.id][:EARLIER_WINS]
         items = yield from read_items(shelf.episodes, earlier)
         fixed = [run for run in map(episode_in, filter(None, items)) if run and _fixed_failure(run, entry.lesson)]
         tasks: list[str] = []
@@ -215,7 +215,7 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Sequence[StoredLesson
             tasks.append(task_words(run.task, (yield from earlier_tasks(shelf, run.task))))
         if new := [task for task in dict.fromkeys(tasks) if task and task not in asked][: MOST - len(asked)]:
             after = {TASKS: new}
-            ops += change_ops(shelf, entry, None, "edited", by="evidence", why=OFFERED, run=episode.id, after=after)
+            ops += change_ops(shelf, entry, None, "edited", by="evidence", why=FIXED_TWICE, run=episode.id, after=after)
     yield from write(shelf, ops, known)
 
 
@@ -263,7 +263,7 @@ def _masked(episode: Episode) -> Episode:
 
 
 def withheld(lesson: Lesson, run_id: str, share: float) -> bool:
-    """Whether this run is to go without the lesson, so that its worth can be measured: always the same runs.
+    """Whether this run goes without the lesson, so that the lesson's worth can be measured. Always the same runs do.
 
     A candidate is withheld from this `share` of the runs after the first three it was shown in; an active lesson from
     a tenth of that. An entry that has a name is never withheld.
@@ -331,7 +331,7 @@ def topic_label(topic: str) -> str:
 def runs_of_topics(shelf: Shelf, labels: list[str]) -> Plan[dict[str, list[dict[str, Any]]]]:
     """The runs of these topics without lessons at the start. They are read together with lessons' records, in one query
     of a database."""
-    places = [_key(label, place) for label in labels for place in range(PLACES)]
+    places = [_topic_key(label, place) for label in labels for place in range(PLACES)]
     items = yield from read_items(shelf.evidence, places)
     return {
         label: [*with_records(Evidence(), filter(None, items[PLACES * i : PLACES * (i + 1)])).runs]
@@ -346,17 +346,16 @@ def won_and_lost(runs: Iterable[Mapping[str, Any]]) -> Tally:
 
 
 def _without_lessons(episode: Episode, at: datetime) -> dict[str, Any] | None:
-    """The record of a run without lessons at its start. If an answer was rejected, it counts as a loss."""
+    """The record of a run without lessons at its start, or `None` if it says nothing. A rejected answer is a loss."""
     if (result := result_of(episode)) is None:
         return None
     refused = any(failure.signal == "check_failed" for failure in episode.failures)
     return {"type": "run", "run": episode.id, "result": "loss" if refused else result, "at": at.isoformat()}
 
 
-def _place(label: str, run: str) -> str:
-    """The key of a run without lessons."""
-    return _key(label, int(_draw(run) * PLACES))
+def _place_of(run: str) -> int:
+    return int(_draw(run) * PLACES)
 
 
-def _key(label: str, place: int) -> str:
+def _topic_key(label: str, place: int) -> str:
     return f"{label}.{place:02d}"

@@ -148,7 +148,7 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
 def _episodes_of(
     shelf: Shelf, what: str | None, since: datetime | None, listed: Collection[str]
 ) -> Plan[dict[str, Item]]:
-    """By run, the episode of this run, or those that ended or were counted since that time or are listed."""
+    """The item of this run's episode, or of all that ended or were counted since that time or are listed, by run."""
     if what is not None:
         [item] = yield from read_items(shelf.episodes, [what])
         return {what: item} if item is not None else {}
@@ -175,7 +175,7 @@ def _undo_change(shelf: Shelf, found: StoredLesson, id: str) -> Plan[list[Change
 
 
 def _with_one_value(shelf: Shelf, before: Mapping[str, StoredLesson], now: Mapping[str, StoredLesson]) -> Plan[None]:
-    """Supersede the other values of the names whose former values are live again, the newest of each."""
+    """Where former values of a name are live again, supersede all values of the name but the newest of these."""
     revived = [id for id, found in now.items() if found.lesson.status in LIVE and before[id].lesson.status not in LIVE]
     newest = {(lesson.kind, lesson.name): lesson for id in before if id in revived and (lesson := now[id].lesson).name}
     for lesson in newest.values():
@@ -190,7 +190,7 @@ def _sources_of(change: Change, found: StoredLesson) -> list[dict[str, Any]]:
 
 
 def _in_scope(value: dict[str, Any], run: str | None, since: datetime | None) -> bool:
-    """Whether this was left by the run, or since that time."""
+    """Whether a record is from this run, or from this time or later."""
     if since is not None:
         return datetime.fromisoformat(value["at"]) >= since
     return run in (value.get("run"), value.get("source"))
@@ -232,7 +232,7 @@ def _reverted(
     ]
     status: LessonStatus | None = None
     if retires or any(change.status is not None for change in changes):
-        left = evidence.statuses(but=changes)
+        left = evidence.statuses(without=changes)
         status = "retired" if retires else left[-1] if left else evidence.first_status
     before = {"status": lesson.status} if status else {}
     undoing = Change("", lesson.id, "undone", now, "person", "", None, None, before)

@@ -41,7 +41,7 @@ NEAR = 0.9
 ITS_OWN = 0.4
 """Share of a summary's words that none of its lessons needs to have."""
 
-HELD = 0.3
+COVERS = 0.3
 """Likeness that a summary must have with each lesson it sums up."""
 
 GROWN = 1.5
@@ -64,7 +64,7 @@ def distill(shelf: Shelf, model: Any) -> Plan[list[Lesson]]:
         if text and shelf.policy.guard is not None:
             objection = yield from guard_objection(shelf.policy.guard, Lesson(kind="pattern", text=text))
             text = None if objection else text
-        pattern = yield from keep(shelf, cluster, text)
+        pattern = yield from save_pattern(shelf, cluster, text)
         made += [pattern] if pattern is not None else []
     return made
 
@@ -88,16 +88,13 @@ def clusters(shelf: Shelf) -> Plan[list[Cluster]]:
         if waiting.pop(found.lesson.id, None) is None:
             continue
         near = yield from nearest(shelf, found.lesson.text)
-        members = [found.lesson, *_joining(shelf, found.lesson, waiting, rank, near)]
+        members = [found.lesson, *_similar(shelf, found.lesson, waiting, rank, near)]
         for member in members[1:]:
             del waiting[member.id]
         ids = {member.id for member in members}
         former = tuple(p for p in patterns if ids & set(p.lesson.supersedes))
-        spoken_for = max((len(ids & set(p.lesson.supersedes)) for p in former), default=0)
-        if (
-            len({tuple(member.sources[:1]) or member.id for member in members}) >= 2
-            and len(members) >= GROWN * spoken_for
-        ):
+        covered = max((len(ids & set(p.lesson.supersedes)) for p in former), default=0)
+        if len({tuple(member.sources[:1]) or member.id for member in members}) >= 2 and len(members) >= GROWN * covered:
             made.append(Cluster(tuple(members), former))
     return made
 
@@ -107,7 +104,7 @@ def is_summary(lesson: Lesson) -> bool:
     return lesson.kind == "pattern" and bool(lesson.supersedes)
 
 
-def keep(shelf: Shelf, cluster: Cluster, text: str | None) -> Plan[Lesson | None]:
+def save_pattern(shelf: Shelf, cluster: Cluster, text: str | None) -> Plan[Lesson | None]:
     """Save the pattern of a cluster: with a model's `text` if it is faithful, else with the best wording.
 
     `None` if the book is full, because no lesson is retired to make room for a pattern, or if one of the lessons or the
@@ -154,7 +151,7 @@ def may_be_summed_up(lesson: Lesson) -> bool:
     return advice and lesson.status in LIVE and not is_summary(lesson)
 
 
-def _joining(
+def _similar(
     shelf: Shelf, first: Lesson, waiting: Mapping[str, Lesson], rank: Mapping[str, int], near: Mapping[str, float]
 ) -> list[Lesson]:
     """The waiting lessons that are similar to the first and contradict no member."""
@@ -205,7 +202,7 @@ def _is_faithful(summary: Lesson, members: Sequence[Lesson]) -> bool:
     if malformed(summary) or suspicion_of(summary) or refusal(summary):
         return False
     words = set(tokens(text))
-    held = {word for member in members for word in tokens(f"{member.text} {member.when}")}
-    if len(words - held) > ITS_OWN * len(words):
+    known = {word for member in members for word in tokens(f"{member.text} {member.when}")}
+    if len(words - known) > ITS_OWN * len(words):
         return False
-    return all(likeness(text, member.text) >= HELD and not opposed(text, member.text) for member in members)
+    return all(likeness(text, member.text) >= COVERS and not opposed(text, member.text) for member in members)

@@ -107,7 +107,7 @@ class Evidence:
 
     @property
     def decisions(self) -> tuple[Change, ...]:
-        """The changes of status that a person decided. Undoing one by the evidence or the cap is a decision too."""
+        """A person's changes of status. To undo a change that the evidence or the cap made is a decision, too."""
         by_policy = {change.id for change in self.changes if change.by in ("evidence", "policy")}
         undone = {change.undoes for change in self.changes}
         return tuple(
@@ -130,8 +130,8 @@ class Evidence:
         undone = {change.undoes for change in self.changes}
         return tuple(change for change in self.changes if change.id not in undone and change.action != "undone")
 
-    def statuses(self, but: Collection[Change] = ()) -> list[LessonStatus]:
-        """The statuses it was given, in order. With `but`, as if these changes had not been made.
+    def statuses(self, without: Collection[Change] = ()) -> list[LessonStatus]:
+        """The statuses it was given, in order, as if the changes in `without` had not been made.
 
         A person's decision outranks later changes by the evidence and, if it was an approval, by the cap. A lesson
         whose `added` was undone stays retired until somebody decides otherwise.
@@ -140,9 +140,9 @@ class Evidence:
         decided: LessonStatus | None = None
         decisions = self.decisions
         written = {change.id for change in self.changes if change.action in ("added", "quarantined")}
-        standing = {change.id for change in self.standing if change not in but}
+        standing = {change.id for change in self.standing if change not in without}
         for change in self.changes:
-            if but and change.id not in standing and change.undoes not in written:
+            if without and change.id not in standing and change.undoes not in written:
                 continue
             outranked = (change.by == "evidence" and decided in LIVE) or (change.by == "policy" and decided == "active")
             if change.status is None or outranked:

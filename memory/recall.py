@@ -3,7 +3,7 @@
 A lesson must first pass a hard filter: status, expiry, and a tool that the agent has. Then one score of words says how
 well it fits: how rare the shared words are, how much of the lesson's `when` is met, and how long the lesson is. One
 threshold, which grows with the length of the task, says whether that is enough. If the store has an embedding model,
-the similarity counts in the same score, as far as it is above what that model says of unlike texts.
+the similarity counts in the same score, as far as it is above that of unrelated texts.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ SMALL = 0.25
 """Weight of a short number or a single letter."""
 
 NEAR = 0.55
-"""Share of the way from the similarity of unlike texts to 1 that is enough by itself. Set on the same halves with
+"""Share of the way from the similarity of unrelated texts to 1 that is enough by itself. Set on the same halves with
 all-MiniLM-L6-v2: at 0.5 hopeless tasks are shown a sixth more lessons, at 0.6 fewer right ones are found."""
 
-UNLIKE = (
+UNRELATED = (
     "The old lighthouse keeper painted the garden fence green.",
     "Two violins and a cello were left behind at the station.",
     "下雨的时候，孩子们在屋里画恐龙。",
@@ -106,11 +106,11 @@ CLOSE_LOOKS = 12
 """Lessons, the best ones, whose evidence is read."""
 
 HALF = 0.5
-"""Score of a lesson that is bound to failures of this signal and tool from which it fits the evidence."""
+"""Score from which a lesson fits the evidence of a failure, if it is bound to failures of this signal and tool."""
 
 SAME_TOPIC = 1.4
-"""What the score of a lesson of the task's own topic is multiplied by, and that of one of another topic divided by.
-Set on the tuning halves."""
+"""Factor on the score of a lesson of the task's topic. The score of a lesson of another topic is divided by it. Set on
+the tuning halves."""
 
 VERY_FAILURE = 100.0
 """Score of a lesson that is bound to this very failure: above any other."""
@@ -168,7 +168,7 @@ def recall(
         read_listed(shelf, [items[key] for key in dict.fromkeys([*always, *best])]), runs_of_topics(shelf, about)
     )
     shown_before = [str(items[key].value.get("text")) for key in exclude if key in items]
-    current = {key: _as_found(entry, failure) for key, entry in found.items() if _may_be_shown(entry, policy)}
+    current = {key: _triggered_by(entry, failure) for key, entry in found.items() if _may_be_shown(entry, policy)}
     for_any_task = [current[key] for key in always if key in current]
     for_any_task.sort(key=lambda entry: -len(weights.keys() & words_of(entry.lesson.text)))
     fitting = [current[key] for key in best if key in current and key not in always]
@@ -272,7 +272,7 @@ def share_met(index: Index, when: Iterable[str], words: Collection[str], *, of_t
 
 
 def _query_words(shelf: Shelf, task: str) -> Plan[tuple[dict[str, float], str]]:
-    """The words of a task with how much each says, those of its request most, and the request itself."""
+    """The words of a task with their weights, highest in its request, and the request itself."""
     earlier = yield from earlier_tasks(shelf, task)
     weights: dict[str, float] = {}
     parts = sentences(task, earlier)
@@ -283,14 +283,14 @@ def _query_words(shelf: Shelf, task: str) -> Plan[tuple[dict[str, float], str]]:
 
 
 def _weight(word: str) -> float:
-    """How much a word says by itself."""
+    """The weight of a word by itself, however rare it is."""
     if not word.isascii():
         return CHARACTER if len(word) == 1 else BIGRAM
     return SMALL if len(word) == 1 or (word.isdigit() and len(word) < 3) else 1.0
 
 
 def _similarities(shelf: Shelf, text: str) -> Plan[dict[str, float]]:
-    """How near lessons are to a text by the store's vectors: 0 is as near as unlike texts are, 1 is the same."""
+    """How similar lessons are to a text by the store's vectors: 0 as much as an unrelated text, 1 the same."""
     near = yield from nearest(shelf, text)
     if not near:
         return {}
@@ -299,8 +299,8 @@ def _similarities(shelf: Shelf, text: str) -> Plan[dict[str, float]]:
         measured = frozenset(shelf.index.entries) | near.keys()
         similarities: dict[str, float] = {}
         others = -1.0
-        for unlike in UNLIKE:
-            found = yield from nearest(shelf, unlike)
+        for unrelated in UNRELATED:
+            found = yield from nearest(shelf, unrelated)
             similarities |= {key: max(score, similarities.get(key, -1.0)) for key, score in found.items()}
             # A lesson that is not among the nearest is no more similar than the last of them.
             others = max(others, min(found.values(), default=0.0))
@@ -336,10 +336,10 @@ def _for_task(
             own = entry.item.value.get("topic")
             factor = 1.0 if own is None or GENERAL in (own, topic) else SAME_TOPIC if own == topic else 1 / SAME_TOPIC
             fit[key] = Fit(score * factor, max(score, 1.0))
-    of_topic = (item.key for item in _of_own_topic(index, topic, scores) if item.key not in fit and may_fit(item))
+    of_topic = (item.key for item in _of_custom_topic(index, topic, scores) if item.key not in fit and may_fit(item))
     fit |= {key: Fit(1.0 + scores.get(key, 0.0)) for key in islice(of_topic, CLOSE_LOOKS)}
     if not fit and topic != GENERAL:
-        return {key: Fit(1.0 + scores.get(key, 0.0)) for key in _of_topic(index, topic, weights, may_fit)}
+        return {key: Fit(1.0 + scores.get(key, 0.0)) for key in _for_any_task_of_topic(index, topic, weights, may_fit)}
     return fit
 
 
@@ -364,7 +364,7 @@ def _taught(index: Index, words: frozenset[str], usable: Callable[[Item], bool])
 def _for_failure(
     shelf: Shelf, weights: Mapping[str, float], usable: Callable[[Item], bool], failure: Failure
 ) -> Plan[dict[str, Fit]]:
-    """The lessons for this very failure first, then those for failures of its sort whose words fit."""
+    """The lessons for this very failure first, then those for failures of this kind whose words fit."""
     index = shelf.index
     evidence = f"{failure.tool or ''} {failure.evidence[:1000]}"
     near = yield from _similarities(shelf, evidence)
@@ -372,7 +372,7 @@ def _for_failure(
     by_task = match(index, weights, usable)
     scores: dict[str, float] = {}
     for key in {**by_evidence, **by_task}:
-        alike = _is_triggered_by(index.entries[key].item.value, failure)
+        alike = _is_bound_to(index.entries[key].item.value, failure)
         score = max(by_evidence.get(key, 0.0), by_task.get(key, 0.0) if alike else 0.0)
         if score >= 1 or (alike and failure.tool is not None and by_evidence.get(key, 0.0) >= HALF):
             scores[key] = score / (score + 1) + alike
@@ -380,19 +380,19 @@ def _for_failure(
     for key in bound:
         entry = index.entries[key]
         share = share_met(index, entry.when, weights)
-        # A check may say the same of every task: of several lessons those that name another occasion are not meant.
+        # A check may say the same of every task, so of several lessons, those that name another occasion do not apply.
         several = failure.tool is None and len(bound) > 1
-        elsewhere = several and entry.when and share < MET and (share > 0 or len(bound) > CROWD)
+        other_occasion = several and entry.when and share < MET and (share > 0 or len(bound) > CROWD)
         if not usable(entry.item):
             continue
-        if elsewhere:
+        if other_occasion:
             scores.pop(key, None)
         else:
             scores[key] = VERY_FAILURE * (1 + share) + scores.get(key, 0.0)
     return {key: Fit(score) for key, score in scores.items()}
 
 
-def _is_triggered_by(value: Mapping[str, Any], failure: Failure) -> bool:
+def _is_bound_to(value: Mapping[str, Any], failure: Failure) -> bool:
     """Whether a lesson is bound to a failure of this signal and tool."""
     trigger = value.get("trigger")
     return isinstance(trigger, dict) and trigger.get("signal") == failure.signal and trigger.get("tool") == failure.tool
@@ -411,11 +411,11 @@ def _fits_when_not(index: Index, entry: Entry, weights: Mapping[str, float]) -> 
     return score >= 1 and score > shared(entry.when)
 
 
-def _of_own_topic(index: Index, topic: str, scores: Mapping[str, float]) -> list[Item]:
-    """The live lessons of a topic that is not built in: those with most words of the task first, then those that are
-    active, then the newest.
+def _of_custom_topic(index: Index, topic: str, scores: Mapping[str, float]) -> list[Item]:
+    """The live lessons of a topic that is not built in: those that share most words with the task first, then active
+    ones, then the newest.
 
-    None if half of all live lessons have the topic, because it then says little.
+    If half of all live lessons have the topic, it says little, and the list is empty.
     """
     if topic in (*TOPICS, GENERAL):
         return []
@@ -426,7 +426,9 @@ def _of_own_topic(index: Index, topic: str, scores: Mapping[str, float]) -> list
     return sorted(found, key=lambda item: (-scores.get(item.key, 0.0), item.value["status"] != "active"))
 
 
-def _of_topic(index: Index, topic: str, weights: Mapping[str, float], usable: Callable[[Item], bool]) -> list[str]:
+def _for_any_task_of_topic(
+    index: Index, topic: str, weights: Mapping[str, float], usable: Callable[[Item], bool]
+) -> list[str]:
     """The lessons of a topic, or of none, whose `when` names only the topic and words of the task."""
     known = {*weights, *ANY_REQUEST}
     general = known | NAMES.get(topic, frozenset())
@@ -442,7 +444,7 @@ def _of_topic(index: Index, topic: str, weights: Mapping[str, float], usable: Ca
 
 
 def _always(items: Iterable[Item], usable: Callable[[Item], bool]) -> list[str]:
-    """The lessons that hold for any task, the newest first: what a person wants remembered without an occasion."""
+    """The usable ones of these lessons, which hold for any task, the newest first."""
     found = [item for item in items if usable(item)]
     found.sort(key=lambda item: (str(item.value.get("created_at")), item.key), reverse=True)
     return [item.key for item in found]
@@ -457,7 +459,7 @@ def _may_be_shown(found: StoredLesson, policy: MemoryPolicy) -> bool:
     return found.lesson.status in LIVE and (not policy.approve or is_approved(found.item.value, found.evidence))
 
 
-def _as_found(found: StoredLesson, failure: Failure | None) -> StoredLesson:
+def _triggered_by(found: StoredLesson, failure: Failure | None) -> StoredLesson:
     """The lesson. If it is bound to this failure among others, its trigger names this one."""
     if failure is None or failure.fingerprint not in fingerprints(found.item.value):
         return found

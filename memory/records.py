@@ -137,9 +137,9 @@ def run_record(
 ) -> tuple[str, dict[str, Any]]:
     """Key and value of the record of a run. If a run id finishes twice, the last result counts.
 
-    `tried` means that the run wrote the lesson itself, so its success proves nothing. An `undone` run counts nothing.
-    `instead` is what the run has counted until now, `NOTHING` if it did not count. Such a correction gets a key of its
-    own, because the record that it corrects may be summed up already.
+    `tried` means that the run wrote the lesson itself, so its success proves nothing. An `undone` run does not count.
+    `instead` is for a correction: what the run has counted until now, or `NOTHING` if it did not count. A correction
+    has its own key, because the record that it corrects may be summed up already.
     """
     value: dict[str, Any] = {
         "type": "run",
@@ -275,10 +275,10 @@ def with_records(evidence: Evidence, records: Iterable[Item | PutOp]) -> Evidenc
 
 
 def sum_record(evidence: Evidence, at: str) -> tuple[str, dict[str, Any]]:
-    """Key and value of a record that sums up the records of runs, the latest of which is of the time `at`.
+    """Key and value of the record that replaces the records of runs up to the time `at`.
 
-    Of several such records only the one with the last key counts: it ends with the latest record or, if two end with
-    the same one, has the most runs, and it contains what the others have.
+    Of several such records only the one with the last key counts. It goes on longest or, if two end at the same time,
+    has the most runs, so it contains what the others contain.
     """
     many = sum(evidence.counts.values())
     return f"sum/{at}/{many:010d}", {"type": "sum", "at": at, **_short_runs(evidence)}
