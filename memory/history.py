@@ -77,7 +77,7 @@ def stats(shelf: Shelf) -> Plan[dict[str, Any]]:
         **{name: _counted(getattr(lesson, name) for lesson in lessons) for name in ("status", "kind", "origin")},
         **{name: sum(getattr(lesson, name) for lesson in lessons) for name in ("shown", "wins", "losses")},
         "episodes": ended,
-        "uplift": _counted(map(_in_a_word, uplifts)),
+        "uplift": _counted(map(_uplift_word, uplifts)),
         "topics": {
             label.removeprefix(TOPIC): {"won": results[label].won, "lost": results[label].lost}
             for label in labels
@@ -91,7 +91,7 @@ def _counted(words: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(words).items()))
 
 
-def _in_a_word(found: Uplift | None) -> str:
+def _uplift_word(found: Uplift | None) -> str:
     if found is None:
         return "unproven"
     return "helps" if found.low > 0 else "harms" if found.high < 0 else "unclear"
@@ -153,8 +153,8 @@ def episodes(shelf: Shelf, limit: int | None) -> Plan[list[Episode]]:
     return [*filter(None, map(episode_in, newest))][:limit]
 
 
-def added(lesson: Lesson) -> dict[str, float] | str:
-    """What a lesson adds to the share of runs that are won, or `unproven`."""
+def uplift_data(lesson: Lesson) -> dict[str, float] | str:
+    """A lesson's uplift as plain data, or `unproven`."""
     found = uplift(lesson)
     return "unproven" if found is None else {name: round(value, 3) for name, value in found._asdict().items()}
 
@@ -187,7 +187,7 @@ def _explained(
         "result": result,
         "wins": now.wins,
         "losses": now.losses,
-        "uplift": added(now),
+        "uplift": uplift_data(now),
     }
 
 

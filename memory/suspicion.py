@@ -82,12 +82,12 @@ def suspicion(text: str) -> str | None:
         r"\s{2,}", lambda space: "\n" if "\n" in space.group() else " ", re.sub("[\u2028\u2029\x85]", "\n", text)
     )
     plain = visible(text)
-    if reason := _poses(text) or (_poses(plain) if plain != text else None):
+    if reason := _imitation(text) or (_imitation(plain) if plain != text else None):
         return reason
     if next(decoded(text), None) is not None:
         return ENCODED
     for other in readings(plain):
-        if reason := _poses(other, disguised=True):
+        if reason := _imitation(other, disguised=True):
             return f"in disguise, {reason}"
     return None
 
@@ -105,7 +105,7 @@ def shown_texts(lesson: Lesson) -> list[str]:
     return [text for value in values for text in (value if isinstance(value, list) else [value]) if text]
 
 
-def _poses(text: str, *, disguised: bool = False) -> str | None:
+def _imitation(text: str, *, disguised: bool = False) -> str | None:
     patterns = _PATTERNS_OF_DISGUISES if disguised else _PATTERNS
     found = next((reason for reason, pattern in patterns if pattern.search(text)), None)
     if found is None and _SQUASHED_DROP.search(re.sub(r"[^a-z]", "", text.lower())):

@@ -131,31 +131,31 @@ class Reader:
         """Items by similarity and, if fewer than `end` have a vector, the ids of the rest."""
         where, values = self._where(op)
         vectors = f"LEFT JOIN vectors ON vectors.id = items.id WHERE {where}"
-        asked = index.prepare(query)
+        prepared = index.prepare(query)
         if not self._is_few(op.namespace_prefix):
-            near = index.nearest(asked, end, narrowed=bool(op.namespace_prefix or op.filter))
+            near = index.nearest(prepared, end, narrowed=bool(op.namespace_prefix or op.filter))
             some = f"SELECT items.id, data FROM {_THESE} {vectors}"
-            scored, _ = index.rank(self.connection.execute(some, (json.dumps(near), *values)), asked)
+            scored, _ = index.rank(self.connection.execute(some, (json.dumps(near), *values)), prepared)
             if len(scored) >= end:
                 return scored, []
         every = f"SELECT items.id, data FROM items {vectors}"
-        return index.rank(self.connection.execute(every, values), asked)
+        return index.rank(self.connection.execute(every, values), prepared)
 
     def _by_words(self, op: SearchOp, index: WordIndex, end: int) -> Ranked:
-        asked = index.ask(op.query or "")
-        page = [item for item, _ in self._words_ranked(op, index, asked, end)[:end]]
-        shares = index.shares(asked, page)
+        terms = index.terms_of(op.query or "")
+        page = [item for item, _ in self._words_ranked(op, index, terms, end)[:end]]
+        shares = index.shares(terms, page)
         return [(item, shares[item]) for item in page]
 
     def _words_ranked(
-        self, op: SearchOp, index: WordIndex, asked: list[list[str]], end: int
+        self, op: SearchOp, index: WordIndex, terms: list[list[str]], end: int
     ) -> list[tuple[int, float]]:
         """Items by BM25, at least `end` of them if there are that many."""
         where, values = self._where(op)
         kept = f"SELECT items.id FROM {_THESE} WHERE {where}"
         limit = min(max(FUSED_DEPTH, 4 * end), 2**40)  # SQLite counts to 2**63
         while True:
-            best = index.best(asked, limit)
+            best = index.best(terms, limit)
             passed = {
                 item for [item] in self.connection.execute(kept, (json.dumps([item for item, _ in best]), *values))
             }
@@ -170,8 +170,8 @@ class Reader:
         while depth < end:
             depth *= 4
         near, rest = self._by_vectors(op, vectors, query, depth)
-        asked = words.ask(op.query or "")
-        worded = self._words_ranked(op, words, asked, depth)[:depth]
+        terms = words.terms_of(op.query or "")
+        worded = self._words_ranked(op, words, terms, depth)[:depth]
         places: dict[int, float] = {}
         for ranking in (near[:depth], worded):
             place, last = 0, None
@@ -179,7 +179,7 @@ class Reader:
                 if score != last:  # equal scores share a rank, regardless of which item was written first
                     place, last = count, score
                 places[item] = places.get(item, 0.0) + 1 / (FUSED_PLACE + place)
-        similar: dict[int, float | None] = {**words.shares(asked, [item for item, _ in worded]), **dict(near)}
+        similar: dict[int, float | None] = {**words.shares(terms, [item for item, _ in worded]), **dict(near)}
         order = sorted(places, key=lambda item: (-places[item], -(similar[item] or 0), item))
         return [*((item, similar[item]) for item in order), *((item, None) for item in rest if item not in places)]
 

@@ -73,26 +73,26 @@ class WordIndex:
             )
         self._seq = last
 
-    def ask(self, query: str) -> list[list[str]]:
+    def terms_of(self, query: str) -> list[list[str]]:
         """The words of a query, each with the spellings to search for: itself, if an item contains it."""
         words = list(dict.fromkeys(tokens(query)))[:QUERY_WORDS]
         return [[word] if self._count(word) else self._near(word) for word in words]
 
-    def best(self, asked: list[list[str]], limit: int) -> list[tuple[int, float]]:
+    def best(self, terms: list[list[str]], limit: int) -> list[tuple[int, float]]:
         """Items with their BM25 scores, best first. Higher is better."""
-        terms = " OR ".join('"' + term.replace('"', '""') + '"' for spellings in asked for term in spellings)
-        if not terms:
+        match = " OR ".join('"' + term.replace('"', '""') + '"' for spellings in terms for term in spellings)
+        if not match:
             return []
         rows = self._db.execute(
-            "SELECT rowid, -rank FROM words WHERE words MATCH ? ORDER BY rank, rowid LIMIT ?", (terms, limit)
+            "SELECT rowid, -rank FROM words WHERE words MATCH ? ORDER BY rank, rowid LIMIT ?", (match, limit)
         )
         return rows.fetchall()
 
-    def shares(self, asked: list[list[str]], items: Iterable[int]) -> dict[int, float]:
+    def shares(self, terms: list[list[str]], items: Iterable[int]) -> dict[int, float]:
         """How much of a query each item contains, from 0 to 1. Rare words count more."""
         [total] = self._db.execute("SELECT count(*) FROM words").fetchone()
         weights = [
-            math.log(1 + (total + 0.5) / (0.5 + sum(self._count(term) for term in spellings))) for spellings in asked
+            math.log(1 + (total + 0.5) / (0.5 + sum(self._count(term) for term in spellings))) for spellings in terms
         ]
         rows = self._db.execute(
             "SELECT rowid, text FROM words WHERE rowid IN (SELECT value FROM json_each(?))", (json.dumps(list(items)),)
@@ -101,7 +101,7 @@ class WordIndex:
         for item, text in rows:
             held = set(text.split())
             part = sum(
-                weight for weight, spellings in zip(weights, asked, strict=True) if not held.isdisjoint(spellings)
+                weight for weight, spellings in zip(weights, terms, strict=True) if not held.isdisjoint(spellings)
             )
             shares[item] = part / sum(weights)
         return shares

@@ -173,8 +173,8 @@ def _unknown_in(answer: str, question: str, text: str, share: float) -> Iterator
 
 def _unknown_words(text: str, source: _Source) -> Iterator[str]:
     """Yield a word of a short answer if most of its words, or the last one, are unknown."""
-    if (strange := _unknown_characters(text, source.text)) is not None:
-        yield strange
+    if (characters := _unknown_characters(text, source.text)) is not None:
+        yield characters
         return
     words = [
         word
@@ -326,8 +326,8 @@ class _Source:
         """Whether it has this date, or all its numbers and no other date of the same year or day."""
         if any(date.is_part_of(known) for known in self.dates):
             return True
-        rivals = (known for known in self.dates if known.year == date.year or known.day == date.day)
-        if date.month and any(known.month for known in rivals):
+        similar = (known for known in self.dates if known.year == date.year or known.day == date.day)
+        if date.month and any(known.month for known in similar):
             return False
         return all(float(number) in self.numbers for number in date.numbers)
 

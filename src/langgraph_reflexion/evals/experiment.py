@@ -290,28 +290,30 @@ class _Run:
             await self.saver.adelete_thread(self.thread)
 
     def _graph(self) -> Any:
-        asked, setup, task = self.experiment, self.setup, self.task
-        model = self._paced(asked.model)
+        experiment, setup, task = self.experiment, self.setup, self.task
+        model = self._paced(experiment.model)
         if setup.worker == "cot":
-            worker = cot_worker(model, task.passages(asked.context) if setup.context else ())
+            worker = cot_worker(model, task.passages(experiment.context) if setup.context else ())
         else:
-            tools = search_tools(task.context) if asked.tools is None else asked.tools
-            worker = react_worker(model, tools, asked.steps, asked.protocol)
-        if not asked.run_memory:
+            tools = search_tools(task.context) if experiment.tools is None else experiment.tools
+            worker = react_worker(model, tools, experiment.steps, experiment.protocol)
+        if not experiment.run_memory:
             worker["input"] = self._repeat_first_prompt
-        lasting, topic = asked.lessons is not None, task.topic
+        lasting, topic = experiment.lessons is not None, task.topic
         topics = None if topic is None else lambda _: topic
         return create_trial_graph(
             **worker,
-            checks=[asked.check or check_for(task, asked.judge and self._paced(asked.judge))],
-            strategy=asked._strategy(setup),
-            reflection=asked.reflection,
+            checks=[experiment.check or check_for(task, experiment.judge and self._paced(experiment.judge))],
+            strategy=experiment._strategy(setup),
+            reflection=experiment.reflection,
             retries=RETRIES,
-            reflector=self._paced(asked.reflector) if asked.reflector is not None else model,
-            limits=Limits(max_attempts=asked.trials, max_reflections=asked.reflections, stalled_attempts=NO_STALL),
+            reflector=self._paced(experiment.reflector) if experiment.reflector is not None else model,
+            limits=Limits(
+                max_attempts=experiment.trials, max_reflections=experiment.reflections, stalled_attempts=NO_STALL
+            ),
             memory=MemoryPolicy(namespace=self.namespace, read=lasting, write=lasting, topics=topics),
             context_schema=TaskContext,
-            store=asked.lessons,
+            store=experiment.lessons,
             checkpointer=self.saver,
         )
 

@@ -24,7 +24,7 @@ from starlette.routing import Route
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.memory.arguments import label
 from langgraph_reflexion.memory.book import FILTERS
-from langgraph_reflexion.memory.history import added
+from langgraph_reflexion.memory.history import uplift_data
 from langgraph_reflexion.schemas import Lesson
 from langgraph_reflexion.server.users import authenticates, server_store, user_of, warning_of_open_store
 
@@ -38,17 +38,17 @@ async def lessons(request: Request) -> Response:
 
     The query string may hold `query`, `limit`, `offset`, and the filters `kind`, `status`, `topic`, `tag`, `origin`.
     """
-    book, asked = await _book(request, ("query", "limit", "offset", *FILTERS)), request.query_params
-    limit, offset = _number(asked.get("limit", "100"), "limit"), _number(asked.get("offset", "0"), "offset")
-    filters: Any = {name: asked[name] for name in FILTERS if name in asked}
+    book, params = await _book(request, ("query", "limit", "offset", *FILTERS)), request.query_params
+    limit, offset = _number(params.get("limit", "100"), "limit"), _number(params.get("offset", "0"), "offset")
+    filters: Any = {name: params[name] for name in FILTERS if name in params}
     try:
-        if asked.get("query"):
-            found = await book.asearch(asked["query"], limit=limit, **filters)
-            return _json([{**_lesson(match.lesson), "score": match.score} for match in found])
+        if params.get("query"):
+            found = await book.asearch(params["query"], limit=limit, **filters)
+            return _json([{**_lesson_data(match.lesson), "score": match.score} for match in found])
         some = await book.alessons(**filters)
     except ValueError as fault:
         raise HTTPException(422, str(fault)) from fault
-    return _json([_lesson(lesson) for lesson in some[offset : offset + limit]])
+    return _json([_lesson_data(lesson) for lesson in some[offset : offset + limit]])
 
 
 async def lesson(request: Request) -> Response:
@@ -56,7 +56,7 @@ async def lesson(request: Request) -> Response:
 
     In the reply, `hidden` says why the lesson is never shown, or is null.
     """
-    return await _after(request, _found)
+    return await _lesson_after(request, _existing)
 
 
 async def history(request: Request) -> Response:
@@ -68,12 +68,12 @@ async def history(request: Request) -> Response:
 
 async def approve(request: Request) -> Response:
     """Approve a lesson with exactly its current text. Later losses do not change that."""
-    return await _after(request, LessonBook.aapprove)
+    return await _lesson_after(request, LessonBook.aapprove)
 
 
 async def restore(request: Request) -> Response:
     """Restore a retired, superseded or quarantined lesson."""
-    return await _after(request, LessonBook.arestore)
+    return await _lesson_after(request, LessonBook.arestore)
 
 
 async def retire(request: Request) -> Response:
@@ -84,7 +84,7 @@ async def retire(request: Request) -> Response:
     why = (await _body(request)).get("why")
     if not isinstance(why, str) or not why.strip():
         raise HTTPException(422, 'pass the reason, as {"why": "..."}')
-    return await _after(request, lambda book, id: book.aretire(id, why))
+    return await _lesson_after(request, lambda book, id: book.aretire(id, why))
 
 
 async def forget(request: Request) -> Response:
@@ -99,10 +99,10 @@ async def undo(request: Request) -> Response:
 
     The body is `{"what": "..."}` with the id of a change or a run, or `{"since": "2031-03-04T12:00+01:00"}`.
     """
-    book, asked = await _book(request), await _body(request)
-    what, since = asked.get("what"), asked.get("since")
+    book, body = await _book(request), await _body(request)
+    what, since = body.get("what"), body.get("since")
     try:
-        if set(asked) not in ({"what"}, {"since"}) or not isinstance(what or since, str):
+        if set(body) not in ({"what"}, {"since"}) or not isinstance(what or since, str):
             raise ValueError(
                 'say what to undo, as {"what": "a change or a run"} or {"since": "2031-03-04T12:00+01:00"}'
             )
@@ -158,17 +158,17 @@ async def _book(request: Request, known: Sequence[str] = ()) -> LessonBook:
         raise HTTPException(422, str(fault)) from fault
 
 
-async def _after(request: Request, action: Action) -> Response:
+async def _lesson_after(request: Request, action: Action) -> Response:
     """The lesson after an action, and why it is never shown, if it is not."""
     book, id = await _book(request), request.path_params["id"]
     try:
         now = await _or_404(request, action(book, id))
-        return _json({**_lesson(now), "hidden": await _or_404(request, book.ahidden(id))})
+        return _json({**_lesson_data(now), "hidden": await _or_404(request, book.ahidden(id))})
     except ValueError as fault:
         raise HTTPException(409, str(fault)) from fault
 
 
-async def _found(book: LessonBook, id: str) -> Lesson:
+async def _existing(book: LessonBook, id: str) -> Lesson:
     found = await book.aget(id)
     if found is None:
         raise KeyError(id)
@@ -209,15 +209,15 @@ def _time(text: str) -> datetime:
         raise ValueError(f"`since` must be a time like 2031-03-04T12:00+01:00, got {text!r}") from None
 
 
-def _lesson(lesson: Lesson) -> Any:
-    return {**to_jsonable_python(lesson), "uplift": added(lesson)}
+def _lesson_data(lesson: Lesson) -> Any:
+    return {**to_jsonable_python(lesson), "uplift": uplift_data(lesson)}
 
 
 def _json(data: Any) -> Response:
     return JSONResponse(to_jsonable_python(data))
 
 
-async def _fault(_: Request, fault: Exception) -> Response:
+async def _error_response(_: Request, fault: Exception) -> Response:
     fault = cast("HTTPException", fault)
     return JSONResponse({"detail": fault.detail}, status_code=fault.status_code)
 
@@ -293,6 +293,6 @@ app = Starlette(
         _route("lessons/{id}/retire", retire, "POST"),
         _route("lessons/{id}/restore", restore, "POST"),
     ],
-    exception_handlers={HTTPException: _fault},
+    exception_handlers={HTTPException: _error_response},
     lifespan=warning_of_open_store,
 )

@@ -48,7 +48,7 @@ _PREFACE = lazy_pattern(
 _COUNTED_APART = word_set("avoid instead rather")
 """Words that stand for a negation, which is counted apart."""
 
-_TURNS = word_set("up down in out on off over under from both either neither only")
+_DECISIVE_WORDS = word_set("up down in out on off over under from both either neither only")
 """Stop words that change what a sentence advises."""
 
 _OPTIONAL_CHARACTERS = frozenset("先再要时则须应该并且得之前后以请会需还")
@@ -168,8 +168,8 @@ def same(a: str, b: str) -> bool:
         return False
     if any(word.isdigit() or word in _DECISIVE_CHARACTERS for word in only_left | only_right):
         return False
-    turns = [set(re.findall(r"[a-z]+", text.folded)) & _TURNS for text in (first, second)]
-    if turns[0] != turns[1] or len(_NEGATION.findall(a)) != len(_NEGATION.findall(b)):
+    decisive = [set(re.findall(r"[a-z]+", text.folded)) & _DECISIVE_WORDS for text in (first, second)]
+    if decisive[0] != decisive[1] or len(_NEGATION.findall(a)) != len(_NEGATION.findall(b)):
         return False
     return not (opposed(first, second) or _contrast(first, second) or _rearranged(a, b))
 

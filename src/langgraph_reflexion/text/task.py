@@ -153,24 +153,24 @@ _CODE = lazy_pattern(
     r"```|\bdef \w+\(|\bSELECT\b.+\bFROM\b|\bimport \w+|=>|\.(?:py|js|ts|java|go|rs|cpp|sql)\b"
     r"|(?<![\w.])(?!(?:sin|cos|tan|log|ln|exp|sqrt|[fghP])\()[\w.]+\(\w*\)"
 )
-_SUM = lazy_pattern(r"\d\s*[-+*/^×÷=]\s*\(?\w|\b[xyz]\s*[²³^=+]|[²³√∫∑]|\b\d+(?:\.\d+)?\s*(?:%|percent)")
+_ARITHMETIC = lazy_pattern(r"\d\s*[-+*/^×÷=]\s*\(?\w|\b[xyz]\s*[²³^=+]|[²³√∫∑]|\b\d+(?:\.\d+)?\s*(?:%|percent)")
 _DATE_OR_NUMBER = lazy_pattern(r"\b\d{4}([-/.])\d\d?\1\d\d?\b|\b\d\d?([-/.])\d\d?\2\d{4}\b|\b\d{3,}(?:-\d{3,})+")
-"""A date, or a phone or order number: not a sum, although digits are next to a sign."""
+"""A date, or a phone or order number: not arithmetic, although digits are next to a sign."""
 
 
 def topic_of(task: str) -> str:
     """`coding`, `maths`, `analysis`, `writing`, `search`, or `general` where no keyword decides.
 
-    Each keyword counts 1, code and sums count 2. The first topic wins a tie.
+    Each keyword counts 1, code and arithmetic count 2. The first topic wins a tie.
     """
     text = task[:4000]
     points = {topic: len(set(map(str.lower, words.findall(text)))) for topic, words in _WORDS.items()}
     points["coding"] += 2 * bool(_CODE.search(text))
-    points["maths"] += 2 * bool(_SUM.search(_DATE_OR_NUMBER.sub(" ", text)))
+    points["maths"] += 2 * bool(_ARITHMETIC.search(_DATE_OR_NUMBER.sub(" ", text)))
     best = max(TOPICS, key=lambda topic: points[topic])
     return best if points[best] else GENERAL
 
 
 def specific_words(topic: str, text: str) -> set[str]:
-    """The words of a text that name something else than the topic as a whole."""
+    """The words of a text that are about more than the topic in general."""
     return set(tokens(_CHINESE_NAMES[topic].sub(" ", text))) - NAMES[topic] if topic in NAMES else set(tokens(text))
