@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
@@ -236,11 +237,17 @@ def _instructions(case: Case) -> Waits[dict[str, str]]:
 
 def reply_schema(*, between_trials: bool = False) -> dict[str, Any]:
     """The schema for the model: a reflection without its depth, which we set."""
-    schema = Reflection.model_json_schema()
+    schema: dict[str, Any] = json.loads(_reflection_schema())
     for name in ("depth",) if between_trials else ("depth", "diagnosis", "lessons"):
         schema["properties"].pop(name)
     schema["required"] = list(schema["properties"])
     return schema
+
+
+@cache
+def _reflection_schema() -> str:
+    """The schema of `Reflection` as text. Pydantic takes 4 ms to make it, and every reflection needs a copy."""
+    return json.dumps(Reflection.model_json_schema())
 
 
 def read_reflection(text: str, failure: Failure, depth: Depth) -> ReadReflection:
