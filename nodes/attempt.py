@@ -22,9 +22,13 @@ from langgraph_reflexion.nodes.exceptions import (
     tool_error_class,
 )
 from langgraph_reflexion.nodes.host import emit_failure, emit_step, is_first_step, was_resumed
-from langgraph_reflexion.nodes.models import prompt as block
 from langgraph_reflexion.nodes.models.calling import Meter, Reply, Spent, add_spent, raise_control_flow, spent_on
-from langgraph_reflexion.nodes.models.prompt import older_memos, shown_reflection
+from langgraph_reflexion.nodes.models.prompt import (
+    lessons_after_failure,
+    lessons_at_start,
+    older_memos,
+    shown_reflection,
+)
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired, transcript
 from langgraph_reflexion.nodes.reflect import KEPT_REFLECTIONS
 from langgraph_reflexion.nodes.verdicts import complaints, mistakes
@@ -117,8 +121,8 @@ def _notes(trial: Trial, prompts: Prompts, budget: Budget, state: State) -> str:
     made = state["reflections"][-KEPT_REFLECTIONS:] if trial.strategy in ("reflexion", "both") else []
     advice = "\n\n".join(fenced(shown_reflection(state, reflection).as_text()) for reflection in made)
     parts = [
-        block.at_start(state["recalled"], prompts),
-        block.after_failure(state["recalled"], prompts, state["failures"]),
+        lessons_at_start(state["recalled"], prompts),
+        lessons_after_failure(state["recalled"], prompts, state["failures"]),
         feedback,
         prompts.render("trial_advice", reflections=advice) if made else "",
         older_memos(state, prompts) if made else "",
@@ -237,7 +241,7 @@ def _raised(
     if tried > trial.retries:
         # A transient error, such as a lost connection, says nothing about the worker's approach to the task.
         return _used_up(budget, state, config, update, failure, "model_error", reflects=not is_transient(fault))
-    failure = _emitted(state, config, failure)
+    failure = _record_failure(state, config, failure)
     left = budget.seconds_left(state)
     wait = pause_before(fault, tried - 1) if is_transient(fault) else 0.0
     if wait and (left is None or wait < left):
@@ -275,7 +279,7 @@ def _used_up(
     reflects: bool,
 ) -> Update:
     """The attempt ends without an answer, because of this failure. The trial ends if it was the last one."""
-    failure = _emitted(state, config, failure)
+    failure = _record_failure(state, config, failure)
     state = {**state, "failures": [*state["failures"], failure]}
     tally = budget.tally({**state, "tally": update["tally"]}, attempts=1)
     update = {**update, "failures": state["failures"], **end_attempt(state, config, tally)}
@@ -287,8 +291,8 @@ def _used_up(
     return update
 
 
-def _emitted(state: State, config: RunnableConfig, failure: Failure) -> Failure:
-    """The failure of this call with its count in the run. It is an event too."""
+def _record_failure(state: State, config: RunnableConfig, failure: Failure) -> Failure:
+    """The failure of this call with its count in the run, also as an event."""
     mark = failure.fingerprint or fingerprint(failure.signal, failure.tool, failure.evidence)
     about: dict[str, Any] = {"tool": failure.tool, "error_class": failure.error_class}
     step = state["tally"]["steps"] + 1

@@ -27,9 +27,9 @@ from langgraph_reflexion.nodes.models.choice import Model, ModelChoice
 from langgraph_reflexion.nodes.models.decision_json import Invalid
 from langgraph_reflexion.nodes.models.prompt import (
     Instructions,
-    at_start,
+    extend_system_message,
     insert_failure_turns,
-    under_system,
+    lessons_at_start,
     with_failure_turn,
 )
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED, ModelProtocol, Native, written_call
@@ -182,7 +182,7 @@ def _prompt(
         conversation = shortened(conversation, most)
     prompt = yield from actor.prompt_for(state, conversation, config)
     prompt = insert_failure_turns(prompt, state, actor.prompts)
-    prompt = under_system(prompt, actor.protocol.rules, at_start(state["recalled"], actor.prompts))
+    prompt = extend_system_message(prompt, actor.protocol.rules, lessons_at_start(state["recalled"], actor.prompts))
     if repair is not None:
         prompt = [*prompt, *repair.shown, HumanMessage(repair.text)]
     if state["hint"]:

@@ -65,7 +65,7 @@ def observe_and_self_check(
     if budget.exhausted(after) is not None:
         return update
     model = yield from reflector.model_for(actor, state, config)
-    check, spent = yield from _asked(actor.prompts, budget, after, config, model)
+    check, spent = yield from _ask(actor.prompts, budget, after, config, model)
     update["tally"] = budget.tally(state, reflecting=spent)
     emit(
         config,
@@ -109,7 +109,7 @@ def _steps_left(budget: Budget, state: State) -> int:
     return max(0, budget.limits.max_steps - state["tally"]["steps"])
 
 
-def _asked(
+def _ask(
     prompts: Prompts, budget: Budget, state: State, config: RunnableConfig, model: Model
 ) -> Waits[tuple[SelfCheck | None, Spent]]:
     """Ask once. If the reply cannot be parsed, the run continues without it."""

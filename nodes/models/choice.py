@@ -46,9 +46,9 @@ class ModelChoice:
         if isinstance(model, Mapping):
             if not model:
                 raise ValueError("`model` must name at least one model, got {}")
-            self._models = {str(name): _made(given) for name, given in model.items()}
+            self._models = {str(name): _model_of(given) for name, given in model.items()}
         elif isinstance(model, (str, Runnable)):
-            self._models = {"": _made(model)}
+            self._models = {"": _model_of(model)}
         elif callable(model) and not isinstance(model, type):
             if not accepts(model, None, None):
                 raise ValueError(f"A function given as `model` must take (state, runtime), got {model!r}")
@@ -99,7 +99,7 @@ class ModelChoice:
             given = yield call_function("The function that chooses the model", self._function, view(), runtime)
             if not isinstance(given, (str, Runnable)):
                 raise ValueError(f"The function given as `model` must return a chat model or its name, got {given!r}")
-            model = _made(given)
+            model = _model_of(given)
         return self._prepared(model)
 
 
@@ -132,7 +132,7 @@ def model_for(model: Any, setting: str) -> Model | None:
     raise ValueError(f"`{setting}` must be a chat model or its name, got {model!r}")
 
 
-def _made(model: Any) -> Model:
+def _model_of(model: Any) -> Model:
     if (made := model_for(model, "model")) is None:
         raise ValueError(f"`model` must contain chat models or their names, got {model!r}")
     return made

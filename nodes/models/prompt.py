@@ -65,8 +65,8 @@ class Instructions:
         return messages
 
 
-def under_system(messages: Sequence[AnyMessage], *sections: str) -> list[AnyMessage]:
-    """The messages with these sections at the end of the system message, which comes first."""
+def extend_system_message(messages: Sequence[AnyMessage], *sections: str) -> list[AnyMessage]:
+    """The messages with these sections added to the system message, which comes first."""
     added = "\n\n".join(section for section in sections if section)
     if not added:
         return list(messages)
@@ -79,7 +79,7 @@ def under_system(messages: Sequence[AnyMessage], *sections: str) -> list[AnyMess
 
 
 LONGEST_CAUSE = 400
-"""Characters of the failure's evidence in the block: its first lines. The failure turn has all of it."""
+"""Characters of the failure's evidence above its lessons: its first lines. The failure turn has all of it."""
 
 _SAYS_WHEN = re.compile(r"(?:when|whenever|if|while)\b|[当若]|如果", re.IGNORECASE)
 
@@ -92,13 +92,13 @@ HEADINGS = {
 }
 
 
-def at_start(recalled: Sequence[Recalled], prompts: Prompts) -> str:
+def lessons_at_start(recalled: Sequence[Recalled], prompts: Prompts) -> str:
     """The lessons recalled before the first decision, or an empty text."""
     lessons = [found.lesson for found in recalled if found.shown and found.step == 0]
     return prompts.render("lessons", lessons=_list(lessons)) if lessons else ""
 
 
-def after_failure(recalled: Sequence[Recalled], prompts: Prompts, causes: Sequence[Failure]) -> str:
+def lessons_after_failure(recalled: Sequence[Recalled], prompts: Prompts, causes: Sequence[Failure]) -> str:
     """The lessons recalled after a failure, with that failure."""
     lessons = [found.lesson for found in recalled if found.shown and found.step > 0]
     if not lessons:
@@ -213,7 +213,7 @@ def _render(turn: FailureTurn, state: State, prompts: Prompts) -> str:
     parts = [turn["cause"]]
     if turn["lessons"]:
         recalled = [found for found in state["recalled"] if found.lesson.id in turn["lessons"]]
-        parts.append(after_failure(recalled, prompts, state["failures"][: turn["failure"]]))
+        parts.append(lessons_after_failure(recalled, prompts, state["failures"][: turn["failure"]]))
     if turn["patch"]:
         parts.append(prompts.render("patch", patch=f"- {fenced_line(turn['patch'])}"))
     if turn["memos"]:

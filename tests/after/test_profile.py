@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from langgraph_reflexion import Context, FaissStore, Lesson, LessonBook, MemoryPolicy, after_run
-from langgraph_reflexion.nodes.models.prompt import at_start
+from langgraph_reflexion.nodes.models.prompt import lessons_at_start
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.state import Recalled
 from langgraph_reflexion.testing import say
@@ -97,7 +97,7 @@ def test_rules_are_always_recalled_the_rest_where_it_fits_within_the_same_budget
             Lesson(kind="rule", name=f"rule-{i}", text=f"Always check item {'abcdefghijkl'[i] * 5} before export.")
         )
     shown = book.recall("Which tea do visitors like?")
-    block = at_start([Recalled(lesson=one, shown=True, step=0) for one in shown], Prompts())
+    block = lessons_at_start([Recalled(lesson=one, shown=True, step=0) for one in shown], Prompts())
     assert 3 <= len(shown) < 12
     assert len(block.split()) < 160
 

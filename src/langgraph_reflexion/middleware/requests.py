@@ -13,7 +13,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic_core import to_json
 
 from langgraph_reflexion.nodes.finish import end_message
-from langgraph_reflexion.nodes.models.prompt import under_system
+from langgraph_reflexion.nodes.models.prompt import extend_system_message
 from langgraph_reflexion.state import State
 
 NO_MODEL = (
@@ -37,7 +37,7 @@ class LessonRequest(ModelRequest[Any]):
         system = request.system_message
         if system is not None and self.lessons.splitlines()[0] in system.text:
             return request
-        [joined] = under_system([system] if system is not None else [], self.lessons)
+        [joined] = extend_system_message([system] if system is not None else [], self.lessons)
         return replace(request, system_message=cast("SystemMessage", joined))
 
 

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from langgraph_reflexion.nodes.models.prompt import at_start
+from langgraph_reflexion.nodes.models.prompt import lessons_at_start
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Kind, Lesson
 from langgraph_reflexion.state import Recalled
@@ -26,11 +26,11 @@ from langgraph_reflexion.state import Recalled
 )
 def test_an_occasion_is_shown_once_and_as_written(when: str, when_not: str, told: str) -> None:
     lesson = Lesson(kind="rule", text="Count it.", id="one", when=when, when_not=when_not)
-    block = at_start([Recalled(lesson=lesson, shown=True, step=0)], Prompts())
+    block = lessons_at_start([Recalled(lesson=lesson, shown=True, step=0)], Prompts())
     assert f"- one: {told}\n" in block
 
 
 @pytest.mark.parametrize("kind", get_args(Kind))
 def test_a_lesson_of_each_kind_is_shown(kind: Kind) -> None:
     lesson = Lesson(kind=kind, text="Count it.", id="one")
-    assert "- one: Count it." in at_start([Recalled(lesson=lesson, shown=True, step=0)], Prompts())
+    assert "- one: Count it." in lessons_at_start([Recalled(lesson=lesson, shown=True, step=0)], Prompts())
