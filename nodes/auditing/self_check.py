@@ -16,7 +16,7 @@ from langgraph_reflexion.nodes.budget import Budget, usage_of
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import model_fault
 from langgraph_reflexion.nodes.host import emit
-from langgraph_reflexion.nodes.models.calling import Spent, call_model, raise_control_flow
+from langgraph_reflexion.nodes.models.calling import NO_REPLY, Meter, call_model, raise_control_flow
 from langgraph_reflexion.nodes.models.choice import Model, enforces_schemas
 from langgraph_reflexion.nodes.models.response_format import schema_binding, with_schema
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
@@ -65,15 +65,16 @@ def observe_and_self_check(
     if budget.exhausted(after) is not None:
         return update
     model = yield from reflector.model_for(actor, state, config)
-    check, spent = yield from _ask(actor.prompts, budget, after, config, model)
-    update["tally"] = budget.tally(state, reflecting=spent)
+    meter = Meter()
+    check = yield from _ask(actor.prompts, budget, after, config, model, meter)
+    update["tally"] = budget.tally(state, reflecting=meter.spent)
     emit(
         config,
         "self_check",
         step=state["tally"]["steps"],
         run_id=state["about"]["id"],
         check=check.model_dump(mode="json") if check is not None else None,
-        usage=usage_of(spent).model_dump(),
+        usage=usage_of(meter.spent).model_dump(),
     )
     return {**update, **_consequence(actor.prompts, budget, after, check)} if check is not None else update
 
@@ -110,9 +111,9 @@ def _steps_left(budget: Budget, state: State) -> int:
 
 
 def _ask(
-    prompts: Prompts, budget: Budget, state: State, config: RunnableConfig, model: Model
-) -> Waits[tuple[SelfCheck | None, Spent]]:
-    """Ask once. If the reply cannot be parsed, the run continues without it."""
+    prompts: Prompts, budget: Budget, state: State, config: RunnableConfig, model: Model, meter: Meter
+) -> Waits[SelfCheck | None]:
+    """Ask once. None if the reply cannot be parsed: the run continues without it."""
     question = prompts.render(
         "self_check",
         task=fenced(bounded(task_in(state), 4_000)),
@@ -136,8 +137,10 @@ def _ask(
         raise_control_flow(fault)
         if model_fault(fault) == "setting" and not native:
             raise
-        return None, [0, 0, 0, 1]
+        meter.add(NO_REPLY)
+        return None
+    meter.add(reply.spent)
     try:
-        return SelfCheck.model_validate(read_json(reply.message.text)), reply.spent
+        return SelfCheck.model_validate(read_json(reply.message.text))
     except ValueError:  # no JSON, or another object
-        return None, reply.spent
+        return None

@@ -25,6 +25,8 @@ from langgraph_reflexion.text.json_text import map_texts, valid_text
 M = TypeVar("M", bound=BaseMessage)
 Spent = list[int]
 """Input, output and total tokens, and calls."""
+NO_REPLY: Spent = [0, 0, 0, 1]
+"""The cost of a call that raised: its tokens are not known."""
 NO_OBJECT = "its arguments are not a JSON object"
 
 
@@ -234,7 +236,7 @@ def add_spent(left: Spent, right: Spent) -> Spent:
 
 
 class Meter:
-    """Counts the tokens and calls of model calls that a node does not make itself, such as those of a check."""
+    """Counts the tokens and calls of several model calls, also of those in the caller's code."""
 
     def __init__(self) -> None:
         self.spent: Spent = [0, 0, 0, 0]

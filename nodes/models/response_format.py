@@ -18,6 +18,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from langgraph_reflexion.driver import Waits, within
 from langgraph_reflexion.nodes.exceptions import describe, misfits, model_fault, status_of
 from langgraph_reflexion.nodes.models.calling import (
+    NO_REPLY,
     Meter,
     call_model,
     metered,
@@ -145,7 +146,7 @@ class ResponseFormat:
                 raise_control_flow(fault)
                 if model_fault(fault) != "setting":
                     if not meter.spent[3]:
-                        meter.add([0, 0, 0, 1])
+                        meter.add(NO_REPLY)
                     return None, describe(fault)
                 if status_of(fault) in (401, 403):
                     raise
@@ -158,7 +159,7 @@ class ResponseFormat:
             raise_control_flow(fault)
             if model_fault(fault) == "setting":
                 raise
-            meter.add([0, 0, 0, 1])
+            meter.add(NO_REPLY)
             return None, describe(fault)
         meter.add(reply.spent)
         return self.read(reply.message.text)
