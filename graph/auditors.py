@@ -113,11 +113,11 @@ class AfterRun(Runnable[Any, Any]):
 
     def node(self, state: Any, config: RunnableConfig) -> Waits[Update | None]:
         """Audit the run, or start that in the background and return at once."""
-        given = self._given(state, config)
+        given = self._run_of_state(state, config)
         if given is None:
             return None
         if self.settings.background:
-            yield self._begin(given, config)
+            yield self._start_in_background(given, config)
             return None
         learned = (yield either(self.graph.invoke, self.graph.ainvoke, given, config))["learned"]
         emit(config, "learned", **learned)
@@ -125,14 +125,14 @@ class AfterRun(Runnable[Any, Any]):
 
     def audit(self, messages: Any, session: str = "") -> dict[str, Any]:
         """Audit a transcript and wait. Returns what was found, saved and refused, and which auditor failed."""
-        given = self._transcript(messages, session)
+        given = self._run_of_transcript(messages, session)
         # In a separate context: inside another graph's run, it would count as a part of that run.
         result: dict[str, Any] = contextvars.Context().run(self.graph.invoke, given)["learned"]
         return result
 
     async def aaudit(self, messages: Any, session: str = "") -> dict[str, Any]:
         """Like `audit`, without blocking the event loop."""
-        given = self._transcript(messages, session)
+        given = self._run_of_transcript(messages, session)
         work = asyncio.get_running_loop().create_task(self.graph.ainvoke(given), context=contextvars.Context())
         result: dict[str, Any] = (await work)["learned"]
         return result
@@ -175,7 +175,7 @@ class AfterRun(Runnable[Any, Any]):
             return self
         return AfterRun(replace(mine, memory=memory, in_agent=True), self.background)
 
-    def _given(self, state: Any, config: RunnableConfig) -> AuditedRun | None:
+    def _run_of_state(self, state: Any, config: RunnableConfig) -> AuditedRun | None:
         """A graph's state in the auditors' format. `None` if the run is not over but waits for a person."""
         values = read_channels(dict(state) if isinstance(state, Mapping) else vars(state))
         outcome, about, memory = values.get("outcome"), values.get("about"), self.settings.memory
@@ -194,13 +194,13 @@ class AfterRun(Runnable[Any, Any]):
             namespace=namespace,
         )
 
-    def _transcript(self, messages: Any, session: str) -> AuditedRun:
+    def _run_of_transcript(self, messages: Any, session: str) -> AuditedRun:
         """A transcript without a graph: all of it is the run."""
         memory = self.settings.memory
         namespace = memory.namespace_for({}) if memory is not None else None
         return AuditedRun(messages=transcript_in(messages), start=0, session=session, failures=[], namespace=namespace)
 
-    def _begin(self, given: AuditedRun, config: RunnableConfig) -> Wait:
+    def _start_in_background(self, given: AuditedRun, config: RunnableConfig) -> Wait:
         """Start in the background. If the process dies, the next run of the thread finishes the audit."""
         runtime, saver, of_run = runtime_of(config), saver_of(config), thread_of(config)
         thread = str(uuid5(NAMESPACE_OID, f"after_run/{of_run}")) if of_run and saver is not None else None
