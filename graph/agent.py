@@ -23,7 +23,7 @@ from typing_extensions import TypeVar
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
 from langgraph_reflexion.graph.auditors import AfterRun, AuditSettings
-from langgraph_reflexion.graph.layout import Branch, compile_graph, name_in_requests, with_messages
+from langgraph_reflexion.graph.layout import Agent, Branch, compile_graph, name_in_requests, with_messages
 from langgraph_reflexion.graph.parts import (
     Parts,
     check_settings,
@@ -178,16 +178,15 @@ def create_reflexion_agent(
         budget=Budget(limits, now),
     )
     warn_of_unused_score(limits, checks)
-    learn = _after_run(self_reflection, model, parts)
     return _compile(
         parts,
-        state_schema,
-        context_schema,
-        checkpointer,
-        store,
-        name or AGENT,
-        learn,
+        _after_run(self_reflection, model, parts),
         self_checks=self_reflection in ("inline", "both"),
+        state_schema=state_schema,
+        context_schema=context_schema,
+        checkpointer=checkpointer,
+        store=store,
+        name=name or AGENT,
     )
 
 
@@ -215,30 +214,23 @@ def _without_tools(model: Any) -> Any:
     return plain(model) if isinstance(model, Runnable) else model
 
 
-def _compile(
-    parts: Parts,
-    state_schema: type | None,
-    context_schema: type | None,
-    checkpointer: Checkpointer,
-    store: BaseStore | None,
-    name: str,
-    learn: AfterRun | None,
-    *,
-    self_checks: bool,
-) -> CompiledStateGraph[Any, Any, Any, Any]:
+def _compile(parts: Parts, learn: AfterRun | None, *, self_checks: bool, **settings: Any) -> Agent:
+    """The graph of these parts. `settings` are those of `compile_graph`."""
     waits = learn is not None and learn.waits
     parts = replace(parts, budget=replace(parts.budget, steps_after=1)) if waits else parts
     actor, tools, budget = parts.actor, parts.tools, parts.budget
-    nodes = nodes_of(parts)
+    nodes: dict[str, Any] = nodes_of(parts)
     if self_checks:
         nodes["observe"] = partial(observe_and_self_check, parts.reflector, actor, nodes["observe"], budget)
-    if learn is not None and not waits:
+    if learn is not None and waits:
+        nodes["learn"] = learn
+    elif learn is not None:
         nodes["finish"] = partial(nodes["finish"], after_run=learn.node)
     # Nodes that these settings can never reach are left out of the graph and its drawing.
-    asks = tools.approve or can_ask_user(actor.protocol, tools) or isinstance(actor.protocol, Parser)
-    reflects = budget.limits.max_reflections > 0
-    unreachable = {*(() if asks else ("ask",)), *(() if reflects else ("reflect", "remember"))}
-    reached: dict[str, Any] = {name: node for name, node in nodes.items() if name not in unreachable}
+    if not (tools.approve or can_ask_user(actor.protocol, tools) or isinstance(actor.protocol, Parser)):
+        del nodes["ask"]
+    if budget.limits.max_reflections == 0:
+        del nodes["reflect"], nodes["remember"]
     edges = (
         (START, "begin"),
         ("recall", "decide"),
@@ -250,23 +242,14 @@ def _compile(
         ("learn", END),
     )
     compiled = compile_graph(
-        parts,
-        reached | ({"learn": learn} if waits else {}),
-        edges,
-        _branches(Routes(budget, tools), parts),
-        state_schema=state_schema,
-        context_schema=context_schema,
-        checkpointer=checkpointer,
-        store=store,
-        name=name,
-        transformers=[ToolCallTransformer],
+        parts, nodes, edges, _branches(Routes(budget, tools), parts), transformers=[ToolCallTransformer], **settings
     )
     if learn is not None and waits:
         compiled.nodes["learn"].subgraphs = [learn.graph]  # for drawings: LangGraph cannot find it
     if actor.name is not None:
         # LangChain's own agents declare here whose tokens are streamed. Not with `with_config`: its copy loses the
         # types that a parent's checkpointer may restore.
-        compiled.config = {"metadata": {"lc_agent_name": name}}
+        compiled.config = {"metadata": {"lc_agent_name": settings["name"]}}
     return compiled
 
 

@@ -16,7 +16,7 @@ from langgraph.types import Checkpointer
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
 from langgraph_reflexion.graph.agent import ContextT, ModelLike
-from langgraph_reflexion.graph.layout import Branch, compile_graph
+from langgraph_reflexion.graph.layout import Agent, Branch, compile_graph
 from langgraph_reflexion.graph.parts import (
     Parts,
     check_settings,
@@ -125,19 +125,19 @@ def create_trial_graph(
         memory=AgentMemory(memory, name, store, now),
         budget=Budget(limits.model_copy(update=counted), now),
     )
-    return _compile(parts, trial, context_schema, checkpointer, store, name, only_unexplained=names_mistakes)
+    return _compile(
+        parts,
+        trial,
+        only_unexplained=names_mistakes,
+        context_schema=context_schema,
+        checkpointer=checkpointer,
+        store=store,
+        name=name,
+    )
 
 
-def _compile(
-    parts: Parts,
-    trial: Trial,
-    context_schema: type | None,
-    checkpointer: Checkpointer,
-    store: BaseStore | None,
-    name: str,
-    *,
-    only_unexplained: bool,
-) -> CompiledStateGraph[Any, Any, Any, Any]:
+def _compile(parts: Parts, trial: Trial, *, only_unexplained: bool, **settings: Any) -> Agent:
+    """The graph of these parts. `settings` are those of `compile_graph`."""
     memory, budget = parts.memory, parts.budget
     # Without memory or a guard these nodes are left out, because most of the cost of a short node is the step itself.
     remembers = memory.policy.read or memory.policy.write or memory.policy.guard is not None
@@ -181,16 +181,7 @@ def _compile(
         ),
         ("reflect", routes.after_reflect, {reflected: "lesson, plan", "wrap_up": "nothing to change"}),
     ]
-    compiled = compile_graph(
-        parts,
-        reached,
-        edges,
-        branches,
-        context_schema=context_schema,
-        checkpointer=checkpointer,
-        store=store,
-        name=name,
-    )
+    compiled = compile_graph(parts, reached, edges, branches, **settings)
     inner = trial.worker.graph
     if isinstance(inner, Pregel) and inner.checkpointer is not False:
         # LangGraph looks for subgraphs only in runnables that it knows, so it cannot find this one.
