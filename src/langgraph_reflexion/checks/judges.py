@@ -100,7 +100,7 @@ def llm_judge(
             criteria=wanted,
             dimensions=", ".join(meanings),
         )
-        chosen = _own_or_agents(judge, run, "llm_judge")
+        chosen = _chosen_model(judge, run, "llm_judge")
         meter = Meter()
         try:
             reply = yield from _ask(chosen, prompt, "judge", run, schema, meter)
@@ -161,7 +161,7 @@ def _schema(keys: tuple[str, str, str], dimensions: Iterable[str]) -> dict[str, 
 # ---------------------------------------------------------------- asking
 
 
-def _own_or_agents(model: Runnable[Any, Any] | None, run: Run, check: str) -> Runnable[Any, Any]:
+def _chosen_model(model: Runnable[Any, Any] | None, run: Run, check: str) -> Runnable[Any, Any]:
     chosen: Runnable[Any, Any] | None = model if model is not None else run.model
     if chosen is None:
         raise ValueError(f"`{check}` has no model, and there is no agent whose model it could use: pass it a model")
@@ -352,7 +352,7 @@ def consistent(k: int = 3, agree: float = 0.6, model: Any = None) -> Check:
     other = model_for(model, "model")
 
     def judging(answer: Any, run: Run) -> Waits[Verdict]:
-        chosen = _own_or_agents(other, run, "consistent")
+        chosen = _chosen_model(other, run, "consistent")
         observations = fenced(bounded("\n\n".join(run.observations))) or "none"
         prompt = (run.prompts or Prompts()).render("again", task=fenced(bounded(run.task)), observations=observations)
         replies = []

@@ -1,4 +1,4 @@
-"""The options of the command line, and what carries out each command; heavy imports wait until they are needed."""
+"""The options of each command, and the function that runs it. Heavy imports wait until they are needed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     try:
         trace_to_stderr = args.command in ASYNC and args.json
-        return _carry_out(args, Page(sys.stderr if trace_to_stderr else sys.stdout))
+        return _run_command(args, Page(sys.stderr if trace_to_stderr else sys.stdout))
     except (WrongUse, ReflexionError) as error:
         Page(sys.stderr).command(f"{NAME}: {error}")
         return 2 if isinstance(error, WrongUse) else 1
@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _carry_out(args: argparse.Namespace, page: Any) -> int:
+def _run_command(args: argparse.Namespace, page: Any) -> int:
     """Import the command's module, and call its function with the options and a page to write to."""
     module, function = COMMANDS[args.command].place.split(".")
     command: Callable[..., int] = getattr(import_module(f"langgraph_reflexion.cli.{module}"), function)
@@ -278,7 +278,7 @@ def _add_yes(parser: argparse.ArgumentParser) -> None:
 
 
 class Command(NamedTuple):
-    """A command: the module and function that carry it out, what its help says, and what adds its options."""
+    """A command: the module and function that run it, its help texts, and the function that adds its options."""
 
     place: str
     help: str

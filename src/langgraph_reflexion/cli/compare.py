@@ -14,7 +14,7 @@ from langgraph_reflexion.evals.ledger import Timing
 
 
 def compare(args: argparse.Namespace, page: Page) -> int:
-    """Compare two runs, set-up by set-up: the two that are named, else those they share, else the only ones."""
+    """Compare two runs by set-up: the two set-ups that are named, else those both runs have, else the only ones."""
     first, second = args.first, args.second
     try:
         figures = [str(load_plan(folder).get("model")) for folder in (first, second)]

@@ -97,7 +97,7 @@ def memory(args: argparse.Namespace, page: Page) -> int:
 
 @contextmanager
 def wrong_values() -> Iterator[None]:
-    """A value that the book refuses was wrong use."""
+    """Report a value that the book refuses as wrong use."""
     try:
         yield
     except ValueError as error:

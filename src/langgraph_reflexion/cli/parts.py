@@ -31,7 +31,7 @@ T = TypeVar("T")
 def make_model(
     name: str, base_url: str | None, option: str = "--model", temperature: float | None = None
 ) -> BaseChatModel:
-    """The model of a `provider:name`; `openai:…` may live at another address, and needs no key there."""
+    """The model named `provider:name`. With a base URL, `openai:…` uses that address and needs no key."""
     provider, colon, model = name.partition(":")
     if not (colon and provider and model):
         raise WrongUse(f"{option} is provider:name, such as openai:gpt-4o-mini, got {name!r}")
@@ -81,7 +81,7 @@ def load_tools(place: str | None) -> Any:
 async def open_checkpoints(
     file: Path | None, page: Page, without: str
 ) -> AsyncIterator[BaseCheckpointSaver[str] | None]:
-    """A checkpointer on this SQLite file; `None` without a file, or, after a note, without the package for it."""
+    """A checkpointer in this SQLite file. `None` without a file or, after a note, without the package for it."""
     if file is None:
         yield None
         return

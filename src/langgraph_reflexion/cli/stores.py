@@ -33,7 +33,7 @@ _NOT_IN_LABELS = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 def open_store(args: argparse.Namespace, *, create: bool | None = None, option: str = "store") -> Iterator[BaseStore]:
     """The store that an option names, closed afterwards.
 
-    A missing one is made only under `create`; where `create` is `False`, the error names the option.
+    A missing store is created only with `create`. If `create` is `False`, the error names the option that creates it.
     """
     address: str | None = getattr(args, option, None)
     if address is None:

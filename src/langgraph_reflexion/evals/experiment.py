@@ -103,7 +103,7 @@ class Experiment:
         return [(setup, task, repeat) for repeat in repeats for setup in self.setups for task in self.tasks]
 
     def plan(self) -> dict[str, Any]:
-        """What must not change between two calls on one folder. Tasks, set-ups and repeats may be added."""
+        """The settings that must stay the same to resume in a folder. Tasks, set-ups and repeats may be added."""
         names = ("protocol", "context", "reflection", "trials", "steps", "reflections", "run_memory")
         return {
             "model": describe_model(self.model),
@@ -352,7 +352,7 @@ class Transcript(BaseCallbackHandler):
     """Writes one line per model call: who asked, the question, the reply."""
 
     run_inline = True
-    ignore_chain = True  # the steps of a graph are many, and none of its matter
+    ignore_chain = True  # a transcript has model calls, not the many steps of a graph
 
     def __init__(self, file: Path) -> None:
         self._path = file

@@ -82,7 +82,7 @@ def make_row(setup: str, results: Sequence[Result], trials: int) -> Row:
 
 
 def make_rows(results: Mapping[str, Sequence[Result]], trials: int) -> list[Row]:
-    """A row for each set-up, in the order of the ten."""
+    """A row for each set-up, in the order of `SETUPS`."""
     return [make_row(setup, results[setup], trials) for setup in SETUPS if results.get(setup)]
 
 
@@ -92,7 +92,7 @@ def _share(results: Sequence[Result], trials: int) -> float:
 
 
 def _interval(results: Sequence[Result]) -> Interval:
-    """95 %: Wilson's, or, where tasks were repeated and results hang together, by resampling tasks."""
+    """The 95 % interval: Wilson's or, if repeated tasks make results dependent, by resampling tasks."""
     rates = list(_solve_rates(results).values())
     # If all tasks had the same result, every sample is the same, which says nothing about other tasks.
     if len(rates) == len(results) or len(set(rates)) == 1:
@@ -126,9 +126,9 @@ def _resampled(values: Sequence[float]) -> Interval:
 
 
 def _adjusted(steps: Sequence[float]) -> Interval:
-    """The 95 % interval of a mean difference in per cent if all differences are equal, as resampling finds none then.
+    """The 95 % interval of a mean difference in per cent, for equal differences, where resampling finds no spread.
 
-    Agresti and Min's for paired shares: as if there were two tasks more, one of which is half won and half lost.
+    It is Agresti and Min's for paired shares: as if there were two more tasks, one of them half won and half lost.
     """
     count = len(steps) + 2
     middle, square = sum(steps) / count, (sum(step * step for step in steps) + 1) / count

@@ -35,9 +35,9 @@ Check = Callable[..., Any]
 
 
 def check_for(task: Task, judge: Any = None) -> Check:
-    """The check that a task names; else its answer compared, or judged where there is a judge.
+    """The check that a task names. By default its answer is compared or, if there is a judge, judged.
 
-    A check that cannot be made is a `ValueError` that names the task.
+    An invalid check is a `ValueError` that names the task.
     """
     kind, argument = kind_of(task, judged=judge is not None)
     try:
@@ -60,7 +60,7 @@ def check_for(task: Task, judge: Any = None) -> Check:
 
 
 def _without_reasons(judge: Check) -> Check:
-    """A judge without its feedback, in which it may repeat the right answer, whatever it was told."""
+    """The judge without its feedback, which may repeat the right answer even if the judge was told not to."""
 
     def judging(answer: Any, run: Run) -> Generator[Any, Any, Verdict]:
         verdict = yield from judge(answer, run)

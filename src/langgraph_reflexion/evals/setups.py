@@ -19,11 +19,11 @@ class Setup:
     """Whether the worker is shown what is known about a task; `react` looks it up instead."""
     strategy: Strategy
     published: float | None = None
-    """The per cent of tasks solved that was published for it."""
+    """The published percentage of tasks solved."""
 
     @property
     def baseline(self) -> str | None:
-        """The set-up it is a gain over: the same worker and context, retried blindly."""
+        """The set-up that it is compared with: the same worker and context, with blind retries."""
         if self.strategy == "none":
             return None
         return "cot+context" if self.context else self.worker
@@ -47,7 +47,7 @@ SETUPS = {
 
 
 def find_setups(names: Sequence[str]) -> list[Setup]:
-    """The set-ups of these names, each once; `all` stands for the ten."""
+    """The set-ups with these names, each once. `all` means all ten."""
     names = [names] if isinstance(names, str) else names
     wanted = list(dict.fromkeys(SETUPS if "all" in names else names))
     if not wanted:

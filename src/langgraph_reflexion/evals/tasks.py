@@ -1,4 +1,4 @@
-"""Tasks: lines of JSON in our form, or HotpotQA's own file, read completely before the first model call."""
+"""Tasks: JSON Lines in our format, or HotpotQA's own file, read completely before the first model call."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TaskError(ValueError):
 
 
 class Passage(BaseModel):
-    """A titled piece of what is known about a task."""
+    """A piece of background for a task, with a title."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -59,11 +59,11 @@ class Task(BaseModel):
 
     @property
     def digest(self) -> str:
-        """Tells this task from another one of the same id."""
+        """A hash that tells this task from another with the same id."""
         return hashlib.sha256(self.model_dump_json().encode(errors="replace")).hexdigest()[:16]
 
     def passages(self, choice: ContextChoice) -> tuple[Passage, ...]:
-        """All passages, or the supporting ones; where none is marked as supporting, all."""
+        """All passages, or only the supporting ones. If none is marked as supporting, all."""
         supporting = tuple(passage for passage in self.context if passage.supporting)
         return supporting if choice == "supporting" and supporting else self.context
 
@@ -75,7 +75,7 @@ class TaskContext(Context):
 
 
 def _as_passage(value: Any) -> Any:
-    """A passage in our form, as plain text, or in HotpotQA's: a title and its sentences."""
+    """A passage in our format, as plain text, or as HotpotQA has it: a title and its sentences."""
     if isinstance(value, str):
         return {"text": value}
     if isinstance(value, (list, tuple)) and len(value) == 2 and isinstance(value[1], (list, tuple)):
@@ -84,9 +84,9 @@ def _as_passage(value: Any) -> Any:
 
 
 def load_tasks(file: Path | str, *, checked: bool = False) -> list[Task]:
-    """Every task of a file, or the shipped ones. The first line that is no task is named in a `TaskError`.
+    """All tasks of a file, or the shipped ones. A `TaskError` names the first invalid line.
 
-    Where all answers are `checked` by other means, a task needs neither an answer nor a check.
+    With `checked`, a task needs neither an answer nor a check, because the caller checks the answers.
     """
     if str(file) == SHIPPED:
         text = files("langgraph_reflexion.evals").joinpath("tasks.jsonl").read_text(encoding="utf-8")
@@ -138,7 +138,7 @@ def _parse(text: str, place: str) -> Any:
 
 
 def _from_hotpot(record: Any) -> Any:
-    """HotpotQA's record in our form; any other as it is."""
+    """A record of HotpotQA in our format. Any other record stays as it is."""
     if not isinstance(record, Mapping) or "question" not in record or "task" in record:
         return record
     context, facts = record.get("context"), record.get("supporting_facts")

@@ -45,8 +45,8 @@ _PREFACE = lazy_pattern(
 )
 """What models write before the advice itself: `In the future, I will make sure to`."""
 
-_COUNTED_APART = word_set("avoid instead rather")
-"""Words that stand for a negation, which is counted apart."""
+_NEGATING = word_set("avoid instead rather")
+"""Words of a negation. They are no content, because `_NEGATION` finds them."""
 
 _DECISIVE_WORDS = word_set("up down in out on off over under from both either neither only")
 """Stop words that change what a sentence advises."""
@@ -69,7 +69,7 @@ _OPPOSITES = word_set(
     向上/向下 最早/最晚 大写/小写 必须/不得 需要/无需
     """
 )
-"""Words of which one advises what the other warns against."""
+"""Pairs of words that mean the opposite."""
 
 _SIDES = tuple((stem(word), pair, side) for pair in sorted(_OPPOSITES) for side, word in enumerate(pair.split("/")))
 """Each of those words as it is found in a text, its pair, and which side of the pair it is."""
@@ -101,7 +101,7 @@ class Advice:
 
     @cached_property
     def words(self) -> Counter[str]:
-        return Counter([*(word for word in tokens(self.text) if word not in _COUNTED_APART), *self.choices])
+        return Counter([*(word for word in tokens(self.text) if word not in _NEGATING), *self.choices])
 
     @cached_property
     def negated(self) -> dict[str, bool]:
@@ -222,7 +222,7 @@ def _read(text: str | Advice) -> Advice:
 
 def _content(text: str) -> Counter[str]:
     """The content words; of a script without spaces single characters, whose order is freer than that of bigrams."""
-    words = (word for word in tokens(text) if word.isascii() and word not in _COUNTED_APART)
+    words = (word for word in tokens(text) if word.isascii() and word not in _NEGATING)
     return Counter([*words, *(characters(text) - _OPTIONAL_CHARACTERS)])
 
 
@@ -247,7 +247,7 @@ def _clauses(text: str) -> list[list[str]]:
     found = []
     for clause in _CLAUSE.split(text):
         unspaced = characters(clause) - _OPTIONAL_CHARACTERS
-        words = [word for word in tokens(clause) if word.isascii() and word not in _COUNTED_APART]
+        words = [word for word in tokens(clause) if word.isascii() and word not in _NEGATING]
         found.append(words + [character for character in clause if character in unspaced])
     return [clause for clause in found if clause]
 
