@@ -138,12 +138,11 @@ def _in_order(
         return lesson.kind == "strategy", untried, -scores[lesson.id].score * (0.5 + values[lesson.id])
 
     vouched = {found.lesson.id: found.lesson for found in fitting if is_vouched(found)}
-
-    def is_contradicted(lesson: Lesson) -> bool:
-        return any(_clash(read(lesson.text), read(other.text)) for other in vouched.values())
-
-    waiting = sorted((found.lesson for found in fitting), key=rank)
-    waiting = [lesson for lesson in waiting if lesson.id in vouched or not is_contradicted(lesson)]
+    waiting = [
+        lesson
+        for lesson in sorted((found.lesson for found in fitting), key=rank)
+        if lesson.id in vouched or not any(_clash(read(lesson.text), read(other.text)) for other in vouched.values())
+    ]
     while waiting:
         first = waiting[0]
         rivals = {

@@ -28,6 +28,7 @@ from langgraph_reflexion.memory.shelf import (
     episode_in,
     is_undone,
     read_some,
+    stored_lesson,
     time_in,
     topic_for,
 )
@@ -113,7 +114,7 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
         row = run_record(episode.id, at=now, instead=instead, undone=counts is None, **(counts or {}))
         ops.append(appended := put(shelf.evidence_of(id), *row))
         if counts is not None and not counts.get("tried"):
-            known[id] = entry.with_record(appended)
+            known[id] = stored_lesson(entry.item, with_records(entry.evidence, [appended])) or entry
     exempt = {id for id, entry in found.items() if entry.lesson.name or entry.evidence.vouched}
     at_start = {id for id in episode.shown if not episode.recalled_at.get(id, 0)}
     without = None if at_start - exempt else _without_lessons(episode, now)

@@ -79,7 +79,9 @@ class Estimate(NamedTuple):
     def holds_back(self, found: StoredLesson) -> str:
         """Why a lesson is held back at the start of a task of this kind; empty if it is not."""
         value = self.values[found.lesson.id]
-        if not self.known and _lost_last(found.evidence):
+        counted = [run for run in found.evidence.runs if run.get("result") in ("win", "loss")]
+        lost_last = bool(counted) and counted[-1]["result"] == "loss" and not counted[-1].get("withheld")
+        if not self.known and lost_last and len(found.evidence.shown) >= ALWAYS_SHOWN:
             return "it lost its last run, and hardly a run is known without lessons"
         if value < self.without:
             return f"runs of this kind are won in {self.without:.0%} without lessons, and in {value:.0%} with this one"
@@ -185,13 +187,6 @@ def worth(found: StoredLesson) -> float:
     wins, losses = recent([found])
     wins += max(_taught([found], {id: id})[id], 1.0)  # one being written was taught once
     return (wins + PRIOR / 2) / (wins + losses + PRIOR)
-
-
-def _lost_last(evidence: Evidence) -> bool:
-    """Whether a lesson was shown in three runs or more, and the last run that counts was lost with it."""
-    last = next((run for run in reversed(evidence.runs) if run.get("result") in ("win", "loss")), None)
-    lost = last is not None and last["result"] == "loss" and not last.get("withheld")
-    return lost and len(evidence.shown) >= ALWAYS_SHOWN
 
 
 def uplift(lesson: Lesson) -> Uplift | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
+from langgraph.store.base import BaseStore, GetOp, Item, Op, SearchOp
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace
 from langgraph_reflexion.driver import either
@@ -67,10 +67,6 @@ class StoredLesson(NamedTuple):
     item: Item
     lesson: Lesson
     evidence: Evidence
-
-    def with_record(self, record: PutOp) -> StoredLesson:
-        """This lesson with a record added to its evidence."""
-        return stored_lesson(self.item, with_records(self.evidence, [record])) or self
 
 
 def stored_lesson(item: Item, evidence: Evidence) -> StoredLesson | None:
