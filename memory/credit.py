@@ -91,17 +91,19 @@ def feedback(shelf: Shelf, run_id: str) -> Plan[bool]:
 
 
 def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = COUNTED) -> Plan[None]:
-    """Keep an episode's `value`, and count its result for its lessons in place of an earlier result of the same run."""
-    concerned = lessons_of(episode)
-    label = topic_label(episode.topic or "")
+    """Save an episode as `value`, and count its result for its lessons and its topic.
+
+    If the run was counted before, the new result replaces the old one, and the field `note` of the episode says when.
+    """
+    ids, label = lessons_of(episode), topic_label(episode.topic or "")
     found, topics, [item] = yield from at_once(
-        read_some(shelf, concerned, exactly=False),
-        runs_of_topics(shelf, [label] if concerned else []),
+        read_some(shelf, ids, exactly=False),
+        runs_of_topics(shelf, [label] if ids else []),
         read_items(shelf.episodes, [episode.id]),
     )
     before = counted_episode(item)
     if before is not None:
-        found |= yield from read_some(shelf, [id for id in lessons_of(before) if id not in concerned])
+        found |= yield from read_some(shelf, [id for id in lessons_of(before) if id not in ids])
     rows = (run for entry in found.values() for run in entry.evidence.runs if run["run"] == episode.id)
     now = later_than_all(shelf.clock(), [item], rows)
     ops: list[Op] = [put(shelf.episodes, episode.id, value if item is None else {**value, note: now.isoformat()})]
@@ -120,18 +122,11 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
     without = None if at_start - exempt else _without_lessons(episode, now)
     if without is None and item is not None and not topics:
         topics = yield from runs_of_topics(shelf, [label])
-    place, runs = _place_of(episode.id), topics.get(label, [])
-    if without is not None:
-        ops.append(put(shelf.evidence, _topic_key(label, place), without))
-        runs = [*(run for run in runs if _place_of(run["run"]) != place), without]
-    elif any(run["run"] == episode.id for run in runs):  # it had no lessons when it finished first
-        ops.append(PutOp(shelf.evidence, _topic_key(label, place), None))
-        runs = [run for run in runs if run["run"] != episode.id]
-    of_topic = won_and_lost(runs)
-    statuses = _status_ops(shelf, known.values(), of_topic, episode.id)
+    more, of_topic = _topic_ops(shelf, label, episode.id, without, topics.get(label, []))
+    ops += [*more, *_status_ops(shelf, known.values(), of_topic, episode.id)]
     # One batch: after a crash either all of a run is counted or nothing.
     # It is read again after writing: if several write at once, the last one to read sees what all have written.
-    now_found = yield from write(shelf, [*ops, *statuses], found.values())
+    now_found = yield from write(shelf, ops, found.values())
     if item is not None:
         yield from note_episodes(shelf, [item.key], note, now)
     now_known = [entry for id, entry in now_found.items() if id in known]
@@ -352,6 +347,25 @@ def _without_lessons(episode: Episode, at: datetime) -> dict[str, Any] | None:
         return None
     refused = any(failure.signal == "check_failed" for failure in episode.failures)
     return {"type": "run", "run": episode.id, "result": "loss" if refused else result, "at": at.isoformat()}
+
+
+def _topic_ops(
+    shelf: Shelf, label: str, run: str, without: dict[str, Any] | None, runs: Iterable[dict[str, Any]]
+) -> tuple[list[Op], Tally]:
+    """The writes that save the record of a run without lessons at its start, and the topic's tally with it.
+
+    If there is no record, the one that the run left when it finished first is deleted.
+    """
+    kept = {_place_of(row["run"]): row for row in runs}
+    place = _place_of(run)
+    key = _topic_key(label, place)
+    ops: list[Op] = []
+    if without is not None:
+        ops, kept[place] = [put(shelf.evidence, key, without)], without
+    elif place in kept and kept[place]["run"] == run:
+        ops = [PutOp(shelf.evidence, key, None)]
+        del kept[place]
+    return ops, won_and_lost(kept.values())
 
 
 def _place_of(run: str) -> int:
