@@ -14,7 +14,7 @@ from langgraph.store.base import Item, Op, PutOp
 from langgraph_reflexion.memory.access import TOPIC, Plan, at_once, items_in, put, read_items, storable
 from langgraph_reflexion.memory.changes import LOOKS, MOST, change_ops, write
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, Tally, estimate, posterior, recent
-from langgraph_reflexion.memory.evidence import COUNTS, Evidence
+from langgraph_reflexion.memory.evidence import COUNTS, Evidence, LessonRun
 from langgraph_reflexion.memory.forget import forgotten_hashes, without_texts
 from langgraph_reflexion.memory.index import task_words, tasks_of
 from langgraph_reflexion.memory.records import NOTHING, TASKS, failure_of, run_record, with_records
@@ -324,7 +324,7 @@ def topic_label(topic: str) -> str:
     return TOPIC + (re.sub(r"\W+", "-", topic).strip("-").lower()[:64] or "general")
 
 
-def runs_of_topics(shelf: Shelf, labels: list[str]) -> Plan[dict[str, list[dict[str, Any]]]]:
+def runs_of_topics(shelf: Shelf, labels: list[str]) -> Plan[dict[str, list[LessonRun]]]:
     """The runs of these topics without lessons at the start. They are read together with lessons' records, in one query
     of a database."""
     places = [_topic_key(label, place) for label in labels for place in range(PLACES)]
@@ -335,13 +335,13 @@ def runs_of_topics(shelf: Shelf, labels: list[str]) -> Plan[dict[str, list[dict[
     }
 
 
-def won_and_lost(runs: Iterable[Mapping[str, Any]]) -> Tally:
+def won_and_lost(runs: Iterable[LessonRun]) -> Tally:
     """How many of these runs were won, and how many lost."""
     results = [run.get("result") for run in runs]
     return Tally(results.count("win"), results.count("loss"))
 
 
-def _without_lessons(episode: Episode, at: datetime) -> dict[str, Any] | None:
+def _without_lessons(episode: Episode, at: datetime) -> LessonRun | None:
     """The record of a run without lessons at its start, or `None` if it says nothing. A rejected answer is a loss."""
     if (result := result_of(episode)) is None:
         return None
@@ -350,7 +350,7 @@ def _without_lessons(episode: Episode, at: datetime) -> dict[str, Any] | None:
 
 
 def _topic_ops(
-    shelf: Shelf, label: str, run: str, without: dict[str, Any] | None, runs: Iterable[dict[str, Any]]
+    shelf: Shelf, label: str, run: str, without: LessonRun | None, runs: Iterable[LessonRun]
 ) -> tuple[list[Op], Tally]:
     """The writes that save the record of a run without lessons at its start, and the topic's tally with it.
 

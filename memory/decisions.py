@@ -13,7 +13,7 @@ from langgraph.store.base import Item, Op, PutOp
 from langgraph_reflexion.memory.access import TOPIC, Plan, items_in, put, read_items, storable
 from langgraph_reflexion.memory.changes import as_recorded, change_ops, replaced_by, write
 from langgraph_reflexion.memory.credit import counted_before, counted_episode, later_than_all, lessons_of, note_episodes
-from langgraph_reflexion.memory.evidence import LIVE, Change
+from langgraph_reflexion.memory.evidence import LIVE, Change, Source
 from langgraph_reflexion.memory.gate import one_line
 from langgraph_reflexion.memory.records import (
     FIELDS,
@@ -182,7 +182,7 @@ def _with_one_value(shelf: Shelf, before: Mapping[str, StoredLesson], now: Mappi
         yield from write(shelf, (yield from replaced_by(shelf, lesson)))
 
 
-def _sources_of(change: Change, found: StoredLesson) -> list[dict[str, Any]]:
+def _sources_of(change: Change, found: StoredLesson) -> list[Source]:
     """The runs that count for a lesson only because of this merge."""
     others = {known.run for known in found.evidence.standing if known != change}
     alone = change.action == "merged" and change.run is not None and change.run not in others
@@ -205,7 +205,7 @@ def _reverted(
     found: StoredLesson,
     changes: Sequence[Change],
     counts: Mapping[str, Mapping[str, Any]],
-    sources: Sequence[dict[str, Any]],
+    sources: Sequence[Source],
     now: datetime,
     *,
     bulk: bool,

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from langgraph_reflexion.memory.evidence import Evidence
+from langgraph_reflexion.memory.evidence import Evidence, LessonRun
 from langgraph_reflexion.memory.records import tool_of
 from langgraph_reflexion.memory.shelf import StoredLesson
 from langgraph_reflexion.schemas import Lesson
@@ -116,8 +116,8 @@ def recent(same: Iterable[StoredLesson]) -> Tally:
 
     A run that wrote such a lesson itself counts only if it lost.
     """
-    runs: dict[str, dict[str, Any]] = {}
-    tried: list[dict[str, Any]] = []
+    runs: dict[str, LessonRun] = {}
+    tried: list[LessonRun] = []
     wins = losses = 0.0
     for _, lesson, evidence in same:
         shown = evidence.shown_results()
@@ -148,7 +148,7 @@ def _taught(lessons: Iterable[StoredLesson], advice: Mapping[str, str]) -> dict[
 
 def _without(evidence: Iterable[Evidence]) -> Tally:
     """Runs won and lost without any of these lessons; each later run of the kind reduces their weight."""
-    runs: dict[str, dict[str, Any]] = {}
+    runs: dict[str, LessonRun] = {}
     for about in evidence:
         for run in about.runs:
             known = runs.get(str(run.get("run")))

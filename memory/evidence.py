@@ -23,6 +23,14 @@ LISTED = 60
 """The latest runs of a lesson are kept one by one, earlier ones only as counts. The oldest of these weighs less than a
 twentieth in `estimate.recent`."""
 
+LessonRun = dict[str, Any]
+"""A run that counts for a lesson, as `records.run_record` writes it: the id `run`, the time `at`, and the `result`:
+`win`, `loss` or `None`. It was shown the lesson, unless it is `withheld` (the run went without it) or `tried` (the
+run wrote it itself)."""
+
+Source = dict[str, Any]
+"""A run that taught a lesson, as `records.source_records` writes it: the id `source`, the time `at`, the `origin`."""
+
 ChangeAction = Literal[
     "added",
     "quarantined",
@@ -66,8 +74,8 @@ class Change:
 class Evidence:
     """Everything that is known about one lesson from its records."""
 
-    sources: tuple[dict[str, Any], ...] = ()
-    runs: tuple[dict[str, Any], ...] = ()
+    sources: tuple[Source, ...] = ()
+    runs: tuple[LessonRun, ...] = ()
     """The latest runs, in order of time."""
     changes: tuple[Change, ...] = ()
     earlier: Mapping[str, int] = field(default_factory=dict)
@@ -80,7 +88,7 @@ class Evidence:
         return replace(self, changes=(*self.changes, change))
 
     @property
-    def shown(self) -> tuple[dict[str, Any], ...]:
+    def shown(self) -> tuple[LessonRun, ...]:
         """The runs in which it was shown, the latest last."""
         return tuple(run for run in self.runs if not run.get("withheld") and not run.get("tried"))
 
@@ -91,7 +99,7 @@ class Evidence:
         counts.update(name for run in self.runs for name in _counts_of(run))
         return counts
 
-    def shown_results(self) -> list[dict[str, Any]]:
+    def shown_results(self) -> list[LessonRun]:
         """The runs in which it was shown and that were won or lost, the latest last."""
         return [run for run in self.shown if run.get("result") in ("win", "loss")]
 
@@ -187,15 +195,16 @@ def _origin(lesson: Lesson, evidence: Evidence) -> Origin:
     unnamed = [] if evidence.sources else [""]
     origins = dict.fromkeys(lesson.sources or unnamed, lesson.origin)
     for record in evidence.sources:
-        source, origin = str(record["source"]), record.get("origin")
+        source: str = record["source"]
+        origin: Any = record.get("origin")
         if origin in TRUST:
             origins[source] = max(origins.get(source, origin), origin, key=TRUST.index)
     return min(origins.values(), default=lesson.origin, key=TRUST.index)
 
 
 def runs_in(
-    listed: Iterable[dict[str, Any]], rows: Iterable[dict[str, Any]], earlier: Mapping[str, int]
-) -> tuple[tuple[dict[str, Any], ...], Counter[str]]:
+    listed: Iterable[LessonRun], rows: Iterable[LessonRun], earlier: Mapping[str, int]
+) -> tuple[tuple[LessonRun, ...], Counter[str]]:
     """The latest runs one by one, and the counts of earlier ones, after these rows were added.
 
     A row replaces the listed one of its run. If that is not listed, it may be in the counts, so the row's `instead` is

@@ -25,7 +25,7 @@ from langgraph.store.base import Item, PutOp
 from pydantic import ValidationError
 
 from langgraph_reflexion.context import Namespace
-from langgraph_reflexion.memory.evidence import COUNTS, LIVE, Change, Evidence, runs_in
+from langgraph_reflexion.memory.evidence import COUNTS, LIVE, Change, Evidence, LessonRun, runs_in
 from langgraph_reflexion.schemas import Lesson, LessonStatus
 from langgraph_reflexion.text.tokens import fold
 
@@ -42,6 +42,10 @@ MORE_FAILURES = "also"
 
 TASKS = "asked"
 """Field of a lesson's item with the tasks that taught it, each as its words (`index.task_words`)."""
+
+
+Record = tuple[str, dict[str, Any]]
+"""The key and the value of a record."""
 
 
 def hash_of(text: str, letters: int = 32) -> str:
@@ -118,8 +122,8 @@ def out_of_bounds(lesson: Lesson) -> str:
     return ""
 
 
-def source_records(lesson: Lesson, at: datetime) -> list[tuple[str, dict[str, Any]]]:
-    """Keys and values of the records of a lesson's sources."""
+def source_records(lesson: Lesson, at: datetime) -> list[Record]:
+    """The records of a lesson's sources."""
     value = {"type": "source", "origin": lesson.origin, "at": at.isoformat()}
     sources = lesson.sources or [""]
     return [(f"source/{lesson.origin}/{source}", {**value, "source": source}) for source in sources]
@@ -134,8 +138,8 @@ def run_record(
     tried: bool = False,
     instead: Mapping[str, Any] | None = None,
     undone: bool = False,
-) -> tuple[str, dict[str, Any]]:
-    """Key and value of the record of a run. If a run id finishes twice, the last result counts.
+) -> Record:
+    """The record of a run. If a run id finishes twice, the last result counts.
 
     `tried` means that the run wrote the lesson itself, so its success proves nothing. An `undone` run does not count.
     `instead` is for a correction: what the run has counted until now, or `NOTHING` if it did not count. A correction
@@ -178,8 +182,8 @@ def numbered(known: Evidence, change: Change) -> Change:
     return replace(change, id=f"{change.lesson}.{number:06d}.{hash_of(json.dumps(same, sort_keys=True), 8)}")
 
 
-def change_record(change: Change) -> tuple[str, dict[str, Any]]:
-    """Key and value of the record of a numbered change."""
+def change_record(change: Change) -> Record:
+    """The record of a numbered change."""
     _, number, hashed = change.id.split(".")
     return f"change/{number}/{hashed}", change_value(change)
 
@@ -274,8 +278,8 @@ def with_records(evidence: Evidence, records: Iterable[Item | PutOp]) -> Evidenc
     )
 
 
-def sum_record(evidence: Evidence, at: str) -> tuple[str, dict[str, Any]]:
-    """Key and value of the record that replaces the records of runs up to the time `at`.
+def sum_record(evidence: Evidence, at: str) -> Record:
+    """The record that replaces the records of runs up to the time `at`.
 
     Of several such records only the one with the last key counts. It goes on longest or, if two end at the same time,
     has the most runs, so it contains what the others contain.
@@ -325,7 +329,7 @@ def whole_in(value: Mapping[str, Any]) -> Evidence | None:
         return None
 
 
-def _runs_of(value: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _runs_of(value: Mapping[str, Any]) -> list[LessonRun]:
     """The runs in such a value, each as `run_record` makes it."""
     runs = []
     for run, at, result, side in value["runs"]:
