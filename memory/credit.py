@@ -16,7 +16,7 @@ from langgraph_reflexion.memory.changes import LOOKS, MOST, change_ops, write
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, Tally, estimate, posterior, recent
 from langgraph_reflexion.memory.evidence import COUNTS, Evidence, LessonRun
 from langgraph_reflexion.memory.forget import forgotten_hashes, without_texts
-from langgraph_reflexion.memory.index import task_words, tasks_of
+from langgraph_reflexion.memory.index import names_any_task, task_words, tasks_of
 from langgraph_reflexion.memory.records import NOTHING, TASKS, failure_of, run_record, with_records
 from langgraph_reflexion.memory.shelf import (
     COUNTED,
@@ -262,9 +262,9 @@ def withheld(lesson: Lesson, run_id: str, share: float) -> bool:
     """Whether this run goes without the lesson, so that the lesson's worth can be measured. Always the same runs do.
 
     A candidate is withheld from this `share` of the runs after the first three it was shown in; an active lesson from
-    a tenth of that. An entry that has a name is never withheld.
+    a tenth of that. An entry that has a name, or that holds for any task, is never withheld.
     """
-    if lesson.name or lesson.shown < ALWAYS_SHOWN:
+    if lesson.name or names_any_task(vars(lesson)) or lesson.shown < ALWAYS_SHOWN:
         return False
     return _draw(f"{run_id}\n{lesson.id}") < share * (ACTIVE_SHARE if lesson.status == "active" else 1)
 

@@ -201,7 +201,7 @@ def _why(found: StoredLesson, episode: Episode) -> str:
             return f"{_bound(found, failure)} at step {step}: {failure.signal}" + (
                 f" of {failure.tool}" * bool(failure.tool)
             )
-    if holds_always(found.item.value):
+    if holds_always(found.item, lesson):
         return "it holds for every task"
     own = {*tokens(f"{lesson.text} {lesson.when} {' '.join(lesson.tags)}")}
     taught = {word for task in tasks_of(found.item.value) for word in task.split()}

@@ -19,6 +19,7 @@ from langgraph.store.base import BaseStore, Item
 
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.records import TASKS, fingerprints
+from langgraph_reflexion.schemas import Lesson
 from langgraph_reflexion.text.literals import MAX_TASK, literals_of, mask_secrets, names_of
 from langgraph_reflexion.text.task import EARLIER, LONG_TASK, TOPICS, sentences
 from langgraph_reflexion.text.tokens import UNSPACED, characters, tokens, tokens_of_piece, word_set
@@ -149,7 +150,7 @@ class Index:
                 tasks = tuple(frozenset(task.split()) for task in tasks_of(item.value))
                 entry = Entry(item, occasion | words_of(text, of_piece), occasion - ANY_REQUEST, tasks)
                 self.entries[item.key] = entry
-                if holds_always(item.value):
+                if names_any_task(item.value):
                     self._always.add(item.key)
                 for table, names in self._tables(entry):
                     for name in names:
@@ -199,7 +200,7 @@ class Index:
             return [self.entries[key].item for key in self._by_topic.get(topic, ())]
 
     def always(self) -> list[str]:
-        """The keys of the lessons that hold for any task."""
+        """The keys of the lessons whose words hold for any task. `holds_always` also asks for their origins."""
         with self.lock:
             return sorted(self._always)
 
@@ -259,10 +260,15 @@ class Index:
         )
 
 
-def holds_always(value: Mapping[str, Any]) -> bool:
+def holds_always(item: Item, lesson: Lesson) -> bool:
+    """Whether a lesson is shown with any task: not if both its first writer and its evidence are `observed`."""
+    origins = {item.value.get("origin"), lesson.origin}
+    return origins != {"observed"} and names_any_task(item.value)  # text from a tool cannot claim to hold for any task
+
+
+def names_any_task(value: Mapping[str, Any]) -> bool:
     """Whether a record is a preference, a project fact or a named rule whose `when` means any task."""
     named = value.get("kind") in ("preference", "project") or bool(value.get("name"))
-    named = named and value.get("origin") != "observed"  # text from a tool cannot claim to hold for any task
     return named and _is_any_task(str(value.get("when") or ""))
 
 

@@ -165,3 +165,14 @@ def test_where_no_check_says_that_it_succeeded_nothing_is_left(run, desk):
     )
     run(model, [desk.search], store=store)
     assert kept(store) == []
+
+
+@pytest.mark.req("D21")
+def test_what_always_holds_is_learned_from_a_refused_answer_and_no_later_run_goes_without_it(run):
+    store, wish = InMemoryStore(), "The user likes short, direct answers."
+    made = reflection(PLAN, memory_to_write=[{"kind": "preference", "text": wish}])
+    run(RoleModel([say("10:00"), say("11:00")], [made]), checks=[until_eleven], store=store)
+    for task in ("Write a poem.", "What is a quark?", "Mend my bike.", "Who reigned in 1066?", "Boil an egg."):
+        model = RoleModel([say("11:00")])
+        run(model, task=task, store=store, memory={"control_share": 1.0})
+        assert wish in model.asked[0].text

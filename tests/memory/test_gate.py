@@ -88,6 +88,7 @@ BAD = [
     ("I am so sorry that the slot was wrong, check it.", "emotional"),
     ("Check the slot!!!", "emotional"),
     ("I am bad at slots.", "character"),
+    ("你太粗心了，没有检查时区。", "character"),
     ("我是一个粗心的助手，常常订错房间。", "character"),
     ("I was too hasty; I should open the calendar.", "character"),
     ("I booked a busy slot.", "character"),
