@@ -73,8 +73,9 @@ def attempt(trial: Trial, actor: Actor, budget: Budget, state: State, config: Ru
     calls = CallBudget(trial.max_steps, None if most is None else most - tokens_in(state["tally"]), meter)
     prompt, text = _prompt(trial, actor.prompts, budget, state)
     if is_first_step(config):  # messages of an attempt before a pause or a crash count too
-        earlier = yield from trial.worker.earlier_messages(config, prompt)
-        calls.taken, meter.spent = len(earlier), reduce(add_spent, map(spent_on, earlier), meter.spent)
+        for reply in (yield from trial.worker.earlier_replies(config, prompt)):
+            calls.taken += 1
+            meter.add(spent_on(reply))
     try:
         work = yield from _call(trial, budget, state, config, prompt, text, calls)
     except NeedsAsyncError:

@@ -176,7 +176,7 @@ class Worker:
             target = handoff.args[0].goto
             raise WorkerError(f"it handed over to {target!r}, and a trial has no other node") from None
 
-    def earlier_messages(self, config: RunnableConfig, known: Sequence[AnyMessage]) -> Waits[list[AIMessage]]:
+    def earlier_replies(self, config: RunnableConfig, known: Sequence[AnyMessage]) -> Waits[list[AIMessage]]:
         """The replies of a graph that resumes from its own checkpoint; `known` are the messages it was given."""
         graph = self.graph
         if not isinstance(graph, Pregel) or not checkpoints(config):
