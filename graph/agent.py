@@ -274,7 +274,7 @@ def _branches(routes: Routes, parts: Parts) -> list[Branch]:
                 "reflect": "invalid",
                 "decide": "replan" if "replan" in parts.actor.protocol.controls else "message added",
                 "wrap_up": "budget spent, model error",
-                **({"finish": "your own calls"} if parts.tools.client else {}),
+                **({"finish": "your own calls"} if parts.tools.client_tools else {}),
             },
         ),
         (

@@ -76,11 +76,11 @@ class Routes:
 
     def _calls_to_run(self, turn: AIMessage | None, answers: Sequence[ToolMessage]) -> list[ToolCall]:
         """The open calls of tools that run here."""
-        return [call for call in open_calls(turn, answers) if call["name"] not in self.tools.client]
+        return [call for call in open_calls(turn, answers) if call["name"] not in self.tools.client_tools]
 
     def _waits_for_client(self, turn: AIMessage | None, answers: Sequence[ToolMessage]) -> bool:
         """Whether only calls that the caller runs are open. Then the run ends, and the next run has their results."""
-        return bool(self.tools.client) and bool(open_calls(turn, answers))
+        return bool(self.tools.client_tools) and bool(open_calls(turn, answers))
 
     def _sends(self, state: RouteState, calls: Sequence[ToolCall]) -> list[Send]:
         """One task per call, so that a pause or a failure in one call never runs another one twice."""

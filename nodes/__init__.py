@@ -1,1 +1,1 @@
-"""The nodes of the graph, one file each. A node reads the state and returns what it changed."""
+"""The nodes of the graph, one file each, and what they share. A node reads the state and returns what it changed."""

@@ -149,10 +149,10 @@ def _ending(budget: Budget, tools: Toolbox, state: State) -> Ending:
 
 def _calls_for_client(tools: Toolbox, state: State) -> list[str]:
     """The ids of the open calls that the caller must run."""
-    if not tools.client or state["decision"] is not None or state.get("stop"):
+    if not tools.client_tools or state["decision"] is not None or state.get("stop"):
         return []
     calls = open_calls(*last_turn(state["messages"]))
-    return [str(call["id"]) for call in calls if call["name"] in tools.client]
+    return [str(call["id"]) for call in calls if call["name"] in tools.client_tools]
 
 
 def _last_messages(actor: Actor, tools: Toolbox, state: State, ending: Ending) -> list[AnyMessage]:

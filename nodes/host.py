@@ -1,8 +1,7 @@
 """How LangGraph runs a node, and what the node knows about the graph that runs it.
 
 `Step` and `Route` are the small `Runnable` behind every node and conditional edge. LangGraph would send a plain `def`
-through a thread pool under `ainvoke`; they call it directly, and differ only in how they wait. Only this file uses
-LangGraph's configuration keys.
+through a thread pool under `ainvoke`; they call it directly. Only this file uses LangGraph's configuration keys.
 """
 
 from __future__ import annotations

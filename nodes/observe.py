@@ -150,7 +150,7 @@ def to_block(state: State, loop: Loop) -> dict[str, Blocked]:
 def _direct_answer(tools: Toolbox, state: State, ran: Sequence[RanCall]) -> PendingDecision | None:
     """The answer of a tool with `return_direct`, without the note on an edited call, which is for the model."""
     for call, answer, _, _ in ran:
-        if call["name"] in tools.direct and answer.status != "error":
+        if call["name"] in tools.return_direct and answer.status != "error":
             is_edited = answer.tool_call_id in state["edits"]
             text = answer.text.removeprefix(f"{note_of_edit(call)}\n") if is_edited else answer.text
             return PendingDecision(action="finish", text=text, message=None, refused=False)

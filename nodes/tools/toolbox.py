@@ -60,17 +60,17 @@ class Toolbox:
 
     node: ToolNode
     offered: tuple[BaseTool | dict[str, Any], ...]
-    client: frozenset[str]
+    client_tools: frozenset[str]
     """Tools given as OpenAI function dicts, which are offered to the model and run by the caller after the run."""
     denied: frozenset[str]
     approve: Mapping[str, Approval]
-    direct: frozenset[str]
+    return_direct: frozenset[str]
     arguments: Arguments
 
     @property
     def names(self) -> list[str]:
         """The tools that may be called."""
-        return [*(name for name in self.node.tools_by_name if name not in self.denied), *sorted(self.client)]
+        return [*(name for name in self.node.tools_by_name if name not in self.denied), *sorted(self.client_tools)]
 
     def has(self, name: str) -> bool:
         """Whether a tool of this name runs here, including denied tools."""
@@ -79,7 +79,7 @@ class Toolbox:
     def check_names(self, controls: Sequence[str]) -> None:
         """Refuse a tool with the name of a control that the model may use."""
         for control in controls:
-            if self.has(control) or control in self.client:
+            if self.has(control) or control in self.client_tools:
                 raise ValueError(
                     f"The tool {control!r} has the name of a control: rename the tool, or change `controls`"
                 )
@@ -156,10 +156,10 @@ def toolbox_of(
     toolbox = Toolbox(
         node=node,
         offered=tuple(offered),
-        client=frozenset(client) - denied,
+        client_tools=frozenset(client) - denied,
         denied=denied,
         approve={name: approval for name, approval in approvals.items() if name not in denied},
-        direct=frozenset(name for name, tool in node.tools_by_name.items() if tool.return_direct),
+        return_direct=frozenset(name for name, tool in node.tools_by_name.items() if tool.return_direct),
         arguments=Arguments(node.tools_by_name.values(), _filled_in(node), client),
     )
     toolbox.check_names(controls)

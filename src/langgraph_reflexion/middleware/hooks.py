@@ -226,7 +226,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         )
         tools = self._tools_of(request.tools)
         # LangChain asks the model for an answer here: a turn of `return_direct` tools alone goes to `after_agent`.
-        parts = replace(self._parts, actor=actor, tools=replace(tools, direct=frozenset()))
+        parts = replace(self._parts, actor=actor, tools=replace(tools, return_direct=frozenset()))
         if node in ("check", "finish"):  # another middleware sent the answer back, or put calls in its place
             _, answers = last_turn_anywhere(state["messages"])
             node = "tool" if any(tools.has(str(answer.name)) for answer in answers) else "decide"
@@ -313,7 +313,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         turn, answers = last_turn_anywhere(state["messages"])
         if node == "direct" and turn is not None and answers:
             direct = frozenset(call["name"] for call in turn.tool_calls)
-            parts = replace(parts, tools=replace(parts.tools, direct=direct))
+            parts = replace(parts, tools=replace(parts.tools, return_direct=direct))
             node, state = yield from run_nodes(parts, config, state, "observe", ("check", *AFTER_CHECK))
             if node == "check":
                 if (value := values.get("structured_response")) is not None:  # it came beside the calls
@@ -372,7 +372,7 @@ def run_nodes(
     `conversation` replaces the messages in the prompt if other middleware has changed them.
     """
     # A tool given as a function dict is run by another middleware, or LangChain's tool node refuses the call.
-    routes = Routes(parts.budget, replace(parts.tools, client=frozenset()))
+    routes = Routes(parts.budget, replace(parts.tools, client_tools=frozenset()))
     follows: dict[str, Callable[[Any], Any]] = {
         "recall": lambda _: "decide",
         "decide": routes.after_decide,
@@ -400,7 +400,7 @@ def run_nodes(
 def gives_answer(state: State, tools: Toolbox, response: ModelResponse[Any]) -> bool:
     """Whether the run ends with this turn's calls: all give the answer directly, or a structured one came with them."""
     names = {call["name"] for call in cast("AIMessage", state["messages"][-1]).tool_calls}
-    return names <= tools.direct or response.structured_response is not None
+    return names <= tools.return_direct or response.structured_response is not None
 
 
 def _agent_name(config: RunnableConfig) -> str | None:
