@@ -91,7 +91,11 @@ def main():
         if encoded.__len__() > job["longest"]:
             reply = '["fault","case","its value is too long"]'
         else:
-            reply = '["value",' + encoded + "," + quoted(shown_as(value)[:1000]) + "]"
+            try:
+                shown = shown_as(value)[:1000]
+            except ValueError:  # a whole number of more digits than Python writes
+                shown = "a value too long to show"
+            reply = '["value",' + encoded + "," + quoted(shown) + "]"
     except anything as fault:  # whatever the code raises
         reply = fault_as(step, fault)
     line = (job["token"] + reply + "\n").encode("ascii")
