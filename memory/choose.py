@@ -10,6 +10,7 @@ from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.memory.estimate import Estimate
 from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.gate import overlong
+from langgraph_reflexion.memory.index import names_any_task
 from langgraph_reflexion.memory.records import hash_of
 from langgraph_reflexion.memory.shelf import StoredLesson
 from langgraph_reflexion.memory.suspicion import shown_texts, suspicion
@@ -184,6 +185,12 @@ def are_rivals(lesson: Lesson, other: Lesson) -> bool:
 def tokens_of(lesson: Lesson) -> int:
     """What a lesson costs in a prompt."""
     return sum(count_tokens(getattr(lesson, name)) for name in SHOWN) + OVERHEAD
+
+
+def holds_always(found: StoredLesson) -> bool:
+    """Whether a lesson is shown with any task. Text from a tool cannot claim that by itself."""
+    origins = {found.item.value.get("origin"), *(source["origin"] for source in found.evidence.sources)}
+    return names_any_task(found.item.value) and (origins != {"observed"} or is_vouched(found))
 
 
 def is_approved(value: Mapping[str, Any], evidence: Evidence) -> bool:

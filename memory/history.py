@@ -11,11 +11,11 @@ from typing import Any
 from langgraph.store.base import SearchOp
 
 from langgraph_reflexion.memory.access import TOPIC, Plan, count, items_in, read_items
-from langgraph_reflexion.memory.choose import doubt_of, is_approved
+from langgraph_reflexion.memory.choose import doubt_of, holds_always, is_approved
 from langgraph_reflexion.memory.credit import counted_episode, run_fields, runs_of_topics, topic_label, won_and_lost
 from langgraph_reflexion.memory.estimate import Uplift, uplift
 from langgraph_reflexion.memory.evidence import LIVE, Change
-from langgraph_reflexion.memory.index import holds_always, tasks_of
+from langgraph_reflexion.memory.index import tasks_of
 from langgraph_reflexion.memory.records import fingerprints
 from langgraph_reflexion.memory.shelf import (
     Shelf,
@@ -201,7 +201,7 @@ def _why(found: StoredLesson, episode: Episode) -> str:
             return f"{_bound(found, failure)} at step {step}: {failure.signal}" + (
                 f" of {failure.tool}" * bool(failure.tool)
             )
-    if holds_always(found.item, lesson):
+    if holds_always(found):
         return "it holds for every task"
     own = {*tokens(f"{lesson.text} {lesson.when} {' '.join(lesson.tags)}")}
     taught = {word for task in tasks_of(found.item.value) for word in task.split()}

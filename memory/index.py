@@ -19,7 +19,6 @@ from langgraph.store.base import BaseStore, Item
 
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.records import TASKS, fingerprints
-from langgraph_reflexion.schemas import Lesson
 from langgraph_reflexion.text.literals import MAX_TASK, literals_of, mask_secrets, names_of
 from langgraph_reflexion.text.task import EARLIER, LONG_TASK, TOPICS, sentences
 from langgraph_reflexion.text.tokens import UNSPACED, characters, tokens, tokens_of_piece, word_set
@@ -200,7 +199,7 @@ class Index:
             return [self.entries[key].item for key in self._by_topic.get(topic, ())]
 
     def always(self) -> list[str]:
-        """The keys of the lessons whose words hold for any task. `holds_always` also asks for their origins."""
+        """The keys of the lessons whose words hold for any task. `holds_always` also asks who says so."""
         with self.lock:
             return sorted(self._always)
 
@@ -258,12 +257,6 @@ class Index:
             (self._by_failure, fingerprints(value)),
             (self._by_topic, [topic] if isinstance(topic, str) else []),
         )
-
-
-def holds_always(item: Item, lesson: Lesson) -> bool:
-    """Whether a lesson is shown with any task: not if both its first writer and its evidence are `observed`."""
-    origins = {item.value.get("origin"), lesson.origin}
-    return origins != {"observed"} and names_any_task(item.value)  # text from a tool cannot claim to hold for any task
 
 
 def names_any_task(value: Mapping[str, Any]) -> bool:

@@ -22,20 +22,12 @@ from langgraph.store.base import Item
 
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.memory.access import Plan, at_once
-from langgraph_reflexion.memory.choose import Fit, Selection, choose, doubt_of, is_approved
+from langgraph_reflexion.memory.choose import Fit, Selection, choose, doubt_of, holds_always, is_approved
 from langgraph_reflexion.memory.credit import runs_of_topics, topic_label, won_and_lost
 from langgraph_reflexion.memory.estimate import estimate
 from langgraph_reflexion.memory.evidence import LIVE
 from langgraph_reflexion.memory.gate import LENGTHS, one_line
-from langgraph_reflexion.memory.index import (
-    ANY_REQUEST,
-    Entry,
-    Index,
-    Noise,
-    holds_always,
-    searchable,
-    words_of,
-)
+from langgraph_reflexion.memory.index import ANY_REQUEST, Entry, Index, Noise, searchable, words_of
 from langgraph_reflexion.memory.records import fingerprints, is_live
 from langgraph_reflexion.memory.shelf import (
     Shelf,
@@ -177,7 +169,7 @@ def recall(
     )
     shown_before = [str(items[key].value.get("text")) for key in exclude if key in items]
     current = {key: _triggered_by(entry, failure) for key, entry in found.items() if _may_be_shown(entry, policy)}
-    always = [key for key in always if key in current and holds_always(items[key], current[key].lesson)]
+    always = [key for key in always if key in current and holds_always(current[key])]
     for_any_task = [current[key] for key in always]
     for_any_task.sort(key=lambda entry: -len(weights.keys() & words_of(entry.lesson.text)))
     fitting = [current[key] for key in best if key in current and key not in always]

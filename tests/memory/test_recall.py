@@ -390,6 +390,19 @@ def test_an_occasion_that_every_task_meets_does_not_count(book_on: Any) -> None:
         assert texts(book.recall("Compose a lullaby about penguins.")) == ["The user likes short answers."], when
 
 
+@pytest.mark.req("D21", "D25")
+@pytest.mark.parametrize("agrees", ["in words", "by approving it"])
+def test_what_a_tool_says_holds_always_is_shown_with_any_task_once_a_person_agrees(book: LessonBook, agrees: str):
+    wish = Lesson(kind="preference", text="The user likes short answers.", origin="observed", sources=["a page"])
+    kept = book.add(wish).lesson
+    assert book.recall("Compose a lullaby about penguins.") == []
+    if agrees == "in words":
+        book.add(wish.model_copy(update={"origin": "told", "sources": ["the user"]}))
+    else:
+        book.approve(kept.id)
+    assert texts(book.recall("Compose a lullaby about penguins.")) == [wish.text]
+
+
 @pytest.mark.req("D20", "D21")
 def test_a_lesson_that_always_holds_is_not_shown_with_its_successor_or_its_opposite(book_on: Any) -> None:
     book, lullaby = book_on(InMemoryStore()), "Compose a lullaby about penguins."
