@@ -22,13 +22,7 @@ from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.decide import Actor, decide
 from langgraph_reflexion.nodes.finish import finish
-from langgraph_reflexion.nodes.models.choice import (
-    Model,
-    ModelChoice,
-    bound_names,
-    can_call_tools,
-    tool_name,
-)
+from langgraph_reflexion.nodes.models.choice import Model, ModelChoice, bound_names, can_call_tools, tool_name
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, Json, ModelProtocol, Native, Parser
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat
 from langgraph_reflexion.nodes.observe import observe

@@ -17,13 +17,7 @@ from langgraph.types import Checkpointer
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
 from langgraph_reflexion.graph.agent import ContextT, ModelLike
 from langgraph_reflexion.graph.layout import Agent, Branch, compile_graph
-from langgraph_reflexion.graph.parts import (
-    Parts,
-    check_settings,
-    must_be_one_of,
-    nodes_of,
-    warn_of_unused_score,
-)
+from langgraph_reflexion.graph.parts import Parts, check_settings, must_be_one_of, nodes_of, warn_of_unused_score
 from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.nodes.attempt import Strategy, Style, Trial
 from langgraph_reflexion.nodes.attempt import attempt as attempt_node

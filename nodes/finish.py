@@ -186,15 +186,14 @@ def _outcome(evaluator: Evaluator, budget: Budget, state: State, ending: Ending)
     tally, attempts = state["tally"], state["attempts"]
     chosen, response_format = _chosen(state, ending), evaluator.response_format
     structured = state.get("structured_response") if ending.status in ("success", "unverified") else None
+    to_data = as_data if response_format is None or structured is None else response_format.plain
     spent = usage_of(tally["spent"])
     return Outcome(
         run_id=state["about"]["id"],
         status=ending.status,
         stop_reason=ending.stop_reason,
         answer=chosen.answer if chosen is not None else None,
-        structured=response_format.plain(structured)
-        if response_format is not None and structured is not None
-        else as_data(structured),
+        structured=to_data(structured),
         score=chosen.score if chosen is not None else None,
         reason=state["reason"] or _shortcoming(state),
         attempts=attempts,

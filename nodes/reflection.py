@@ -112,9 +112,8 @@ def ask_for_reflection(case: Case, depth: Depth) -> Waits[ReadReflection]:
         if again and case.is_late:
             break
         try:
-            reply = yield from call_model(
-                bound, messages, config, seconds=case.budget.seconds_left(case.state), silent_as="reflect"
-            )
+            seconds = case.budget.seconds_left(case.state)
+            reply = yield from call_model(bound, messages, config, seconds=seconds, silent_as="reflect")
         except Exception as fault:
             raise_control_flow(fault)
             case.meter.add(NO_REPLY)

@@ -130,9 +130,8 @@ def _ask(
     bound = model.bind(**schema_binding("SelfCheck", schema)) if native else model
     messages: list[AnyMessage] = [HumanMessage(question)]
     try:
-        reply = yield from call_model(
-            bound, messages, config, seconds=budget.seconds_left(state), silent_as="self_check"
-        )
+        seconds = budget.seconds_left(state)
+        reply = yield from call_model(bound, messages, config, seconds=seconds, silent_as="self_check")
     except Exception as fault:
         raise_control_flow(fault)
         if model_fault(fault) == "setting" and not native:

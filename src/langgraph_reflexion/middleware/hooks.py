@@ -16,18 +16,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
-from langchain.agents.middleware import (
-    AgentMiddleware,
-    ExtendedModelResponse,
-    ModelRequest,
-    ModelResponse,
-    hook_config,
-)
-from langchain_core.messages import (
-    AIMessage,
-    AnyMessage,
-    ToolMessage,
-)
+from langchain.agents.middleware import AgentMiddleware, ExtendedModelResponse, ModelRequest, ModelResponse, hook_config
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.errors import GraphInterrupt
