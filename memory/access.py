@@ -175,7 +175,7 @@ def storable(value: T) -> T:
 
 def _answer(store: BaseStore, request: Request) -> Any:
     if isinstance(request, Wait):
-        return request.sync()
+        return request.call()
     if not request:
         return []
     ops, tries = as_sent(store, request), 0
@@ -190,7 +190,7 @@ def _answer(store: BaseStore, request: Request) -> Any:
 
 async def _aanswer(store: BaseStore, request: Request) -> Any:
     if isinstance(request, Wait):
-        return await request.later()
+        return await request.acall()
     if not request:
         await asyncio.sleep(0)
         return []

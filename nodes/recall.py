@@ -137,7 +137,7 @@ def best_effort(what: str, wait: Wait, seconds: float | None, *, writing: bool =
     if writing and seconds is not None:
         seconds = max(seconds, LAST_WRITE)
     try:
-        return (yield within(seconds, wait.sync, wait.later))
+        return (yield within(seconds, wait.call, wait.acall))
     except Exception as fault:  # noqa: BLE001 — any store's own exception
         raise_control_flow(fault)
         logger.warning("%s failed, and the run continues without it: %r", what, fault)

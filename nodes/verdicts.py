@@ -63,18 +63,18 @@ class NamedCheck:
     def verdict(self, answer: Any, run: Run | ToolCall, meter: Meter, seconds: float | None = None) -> Waits[Verdict]:
         """Its verdict. An exception or a timeout rejects the answer, with the error as evidence."""
         what, twin = f"The check {self.name!r}", getattr(self.function, "acall", None)
-        called = either(self.function, twin, answer, run) if twin else call_function(what, self.function, answer, run)
+        wait = either(self.function, twin, answer, run) if twin else call_function(what, self.function, answer, run)
 
-        def sync() -> Any:
+        def call() -> Any:
             with _silent_and_metered(meter):
-                return called.sync()
+                return wait.call()
 
-        async def later() -> Any:
+        async def acall() -> Any:
             with _silent_and_metered(meter):
-                return await called.later()
+                return await wait.acall()
 
         try:
-            return self.read((yield within(seconds, sync, later)))
+            return self.read((yield within(seconds, call, acall)))
         except NeedsAsyncError:
             raise
         except Exception as fault:  # the caller's own code

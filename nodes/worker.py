@@ -153,7 +153,7 @@ class Worker:
         """Its result, within a limit of seconds and model calls."""
         runnable = self.runnable
 
-        def sync() -> Any:
+        def call() -> Any:
             if self.only_async:
                 raise NeedsAsyncError(f"The worker {self.name!r}")
             inside = metered(config, limit.meter, _Counted(limit))
@@ -165,13 +165,13 @@ class Worker:
                     raise NeedsAsyncError(f"The worker {self.name!r}") from fault
                 raise
 
-        async def later() -> Any:
+        async def acall() -> Any:
             inside = metered(config, limit.meter, _CountedAsync(limit))
             with default_config(inside):
                 return await runnable.ainvoke(given, inside)
 
         try:
-            return (yield within(seconds, sync, later))
+            return (yield within(seconds, call, acall))
         except ParentCommand as handoff:
             target = handoff.args[0].goto
             raise WorkerError(f"it handed over to {target!r}, and a trial has no other node") from None
@@ -251,11 +251,11 @@ def _runnable(given: Callable[..., Any], name: str, *, only_async: bool) -> Runn
     """A function as LangGraph calls one, with injected arguments. It adds no trace."""
 
     @wraps(given)
-    async def later(*args: Any, **kwargs: Any) -> Any:
+    async def acall(*args: Any, **kwargs: Any) -> Any:
         # The loop's pool is small, and twenty trials at once may all be waiting in this function.
-        return await await_result(in_thread(lambda: given(*args, **kwargs), own=True).later())
+        return await await_result(in_thread(lambda: given(*args, **kwargs), own=True).acall())
 
-    return RunnableCallable(None if only_async else given, given if only_async else later, name=name, trace=False)
+    return RunnableCallable(None if only_async else given, given if only_async else acall, name=name, trace=False)
 
 
 def _takes(given: Runnable[Any, Any], input: Mapper, output: Mapper) -> Literal["messages", "state", "text"]:

@@ -24,7 +24,7 @@ def test_a_call_past_its_time_raises_and_runs_on_in_its_thread():
         ended.set()
 
     with pytest.raises(OutOfTimeError, match="may still be running"):
-        within(0.01, slow, lambda: None).sync()
+        within(0.01, slow, lambda: None).call()
     go_on.set()
     assert ended.wait(timeout=30)
 
@@ -35,7 +35,7 @@ async def test_stop_iteration_of_a_callers_function_reaches_the_loop_as_an_error
 
     for own in (False, True):
         with pytest.raises(RuntimeError, match="no more"):
-            await in_thread(fail, own=own).later()
+            await in_thread(fail, own=own).acall()
 
 
 @pytest.mark.req("A5")
@@ -45,4 +45,4 @@ async def test_a_timeout_longer_than_any_clock_is_accepted(seconds):
         return "async"
 
     wait_for = within(seconds, lambda: "sync", later)
-    assert (wait_for.sync(), await wait_for.later()) == ("sync", "async")
+    assert (wait_for.call(), await wait_for.acall()) == ("sync", "async")

@@ -150,11 +150,11 @@ def _call(on_done: Callable[[dict[str, Any]], Any], learned: dict[str, Any]) -> 
     if not is_async(on_done):
         return in_thread(lambda: on_done(learned))
 
-    async def later() -> None:
+    async def acall() -> None:
         await on_done(learned)
 
     # Under `invoke` it gets its own event loop, in a thread without one.
-    return Wait(lambda: start_thread(lambda: asyncio.run(later())).result(), later)
+    return Wait(lambda: start_thread(lambda: asyncio.run(acall())).result(), acall)
 
 
 # ---------------------------------------------------------------- asking

@@ -292,12 +292,12 @@ def call_silently(
     """Call a graph inside a node, without showing it in the run's streams."""
     inside = silent_graph_config(config, recursion_limit=recursion_limit, context=context)
 
-    def sync() -> Any:
+    def call() -> Any:
         with default_config(inside):  # LangGraph merges the callbacks around a call into its own
             return graph.invoke(given, inside)
 
-    async def later() -> Any:
+    async def acall() -> Any:
         with default_config(inside):
             return await graph.ainvoke(given, inside)
 
-    return within(seconds, sync, later)
+    return within(seconds, call, acall)

@@ -121,19 +121,19 @@ class Toolbox:
         )
 
         # `ToolNode.invoke` starts a thread pool for each call. This is what it runs in that pool.
-        def sync() -> Any:
+        def run_one() -> Any:
             try:
                 return self.node._run_one(call, "tool_calls", given)
             except SystemExit as error:
                 raise RuntimeError(f"SystemExit: {error}") from error
 
-        async def later() -> Any:
+        async def arun_one() -> Any:
             try:
                 return await self.node._arun_one(call, "tool_calls", given)
             except SystemExit as error:
                 raise RuntimeError(f"SystemExit: {error}") from error
 
-        return within(seconds, sync, later)
+        return within(seconds, run_one, arun_one)
 
 
 def toolbox_of(

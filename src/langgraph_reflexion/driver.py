@@ -40,20 +40,20 @@ INJECTED = frozenset({"config", "runtime", "store", "writer", "previous"})
 class Wait:
     """One result to wait for, with a sync and an async function to get it."""
 
-    sync: Callable[[], Any]
-    later: Callable[[], Awaitable[Any]]
+    call: Callable[[], Any]
+    acall: Callable[[], Awaitable[Any]]
 
 
 Waits = Generator[Wait, Any, T]
 """A generator that yields what it waits for and returns a result."""
 
 
-def either(sync: Callable[P, Any], later: Callable[P, Awaitable[Any]], *args: P.args, **kwargs: P.kwargs) -> Wait:
+def either(call: Callable[P, Any], acall: Callable[P, Awaitable[Any]], /, *args: P.args, **kwargs: P.kwargs) -> Wait:
     """Wait for one call of a function or of its async twin."""
-    return Wait(lambda: sync(*args, **kwargs), lambda: later(*args, **kwargs))
+    return Wait(lambda: call(*args, **kwargs), lambda: acall(*args, **kwargs))
 
 
-def run_sync(steps: Generator[Y, Any, T], wait: Callable[[Y], Any] = methodcaller("sync")) -> T:
+def run_sync(steps: Generator[Y, Any, T], wait: Callable[[Y], Any] = methodcaller("call")) -> T:
     """Run a generator to its end in sync code. For each value it yields, send it what `wait` returns or raises."""
     try:
         wanted = next(steps)
@@ -69,7 +69,7 @@ def run_sync(steps: Generator[Y, Any, T], wait: Callable[[Y], Any] = methodcalle
         return value
 
 
-async def run_async(steps: Generator[Y, Any, T], wait: Callable[[Y], Awaitable[Any]] = methodcaller("later")) -> T:
+async def run_async(steps: Generator[Y, Any, T], wait: Callable[[Y], Awaitable[Any]] = methodcaller("acall")) -> T:
     """Run a generator to its end in async code."""
     try:
         wanted = next(steps)
@@ -107,8 +107,8 @@ def call_function(what: str, function: Callable[..., Any], *args: Any) -> Wait:
 
     if is_async(function):
         return Wait(refuse, lambda: function(*args))
-    called = in_thread(lambda: function(*args))
-    return Wait(lambda: sync_result(what, called.sync()), lambda: await_result(called.later()))
+    wait = in_thread(lambda: function(*args))
+    return Wait(lambda: sync_result(what, wait.call()), lambda: await_result(wait.acall()))
 
 
 def in_thread(function: Callable[[], Any], *, own: bool = False) -> Wait:
@@ -147,23 +147,23 @@ def start_thread(function: Callable[[], T]) -> Future[T]:
     return future
 
 
-def within(seconds: float | None, sync: Callable[[], Any], later: Callable[[], Awaitable[Any]]) -> Wait:
+def within(seconds: float | None, call: Callable[[], Any], acall: Callable[[], Awaitable[Any]]) -> Wait:
     """Wait at most `seconds`, then raise `OutOfTimeError`. A sync call keeps running in its thread."""
     if seconds is None:
-        return Wait(sync, later)
+        return Wait(call, acall)
     seconds = max(0.0, min(seconds, LONGEST))
-    return Wait(lambda: _sync_within(seconds, sync), lambda: _async_within(seconds, later))
+    return Wait(lambda: _sync_within(seconds, call), lambda: _async_within(seconds, acall))
 
 
-def _sync_within(seconds: float, sync: Callable[[], Any]) -> Any:
-    work = start_thread(sync)
+def _sync_within(seconds: float, call: Callable[[], Any]) -> Any:
+    work = start_thread(call)
     if not futures.wait([work], timeout=seconds).done:
         raise _out_of_time(seconds)
     return work.result()
 
 
-async def _async_within(seconds: float, later: Callable[[], Awaitable[Any]]) -> Any:
-    work = asyncio.ensure_future(later())
+async def _async_within(seconds: float, acall: Callable[[], Awaitable[Any]]) -> Any:
+    work = asyncio.ensure_future(acall())
     try:
         done, _ = await asyncio.wait({work}, timeout=seconds)
     except asyncio.CancelledError:
@@ -213,9 +213,9 @@ def sync_result(what: str, result: Any) -> Any:
     raise NeedsAsyncError(what)
 
 
-async def await_result(called: Awaitable[Any]) -> Any:
+async def await_result(awaitable: Awaitable[Any]) -> Any:
     """Return the result of a function under `ainvoke`, even if it is a lambda around an async function."""
-    result = await called
+    result = await awaitable
     return await result if inspect.isawaitable(result) else result
 
 
