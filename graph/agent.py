@@ -237,7 +237,7 @@ def _compile(parts: Parts, learn: AfterRun | None, *, self_checks: bool, **setti
         ("tool", "observe"),
         ("remember", "recall"),
         ("wrap_up", "finish"),
-        *(() if _checks(parts) else (("check", "finish"),)),
+        *(() if _can_reject(parts) else (("check", "finish"),)),
         ("finish", "learn" if waits else END),
         ("learn", END),
     )
@@ -293,11 +293,11 @@ def _branches(routes: Routes, parts: Parts) -> list[Branch]:
                 "finish": "handed off",
             },
         ),
-        *([("check", routes.after_check, judged)] if _checks(parts) else []),
+        *([("check", routes.after_check, judged)] if _can_reject(parts) else []),
         ("reflect", routes.after_reflect, {"remember": "lesson, plan", "wrap_up": "nothing to change"}),
     ]
 
 
-def _checks(parts: Parts) -> bool:
+def _can_reject(parts: Parts) -> bool:
     """Whether anything here can reject an answer."""
     return bool(parts.evaluator.checks) or parts.evaluator.response_format is not None

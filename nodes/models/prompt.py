@@ -78,6 +78,8 @@ def extend_system_message(messages: Sequence[AnyMessage], *sections: str) -> lis
     return [first.model_copy(update={"content": joined}), *messages[1:]]
 
 
+# ---------------------------------------------------------------- lessons
+
 LONGEST_CAUSE = 400
 """Characters of the failure's evidence above its lessons: its first lines. The failure turn has all of it."""
 
