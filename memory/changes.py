@@ -34,11 +34,11 @@ from langgraph_reflexion.text.literals import mask_secrets
 
 logger = logging.getLogger(__name__)
 
-LOOKS = 8
+MAX_CORRECTIONS = 8
 """How often an item is corrected before that is left to the other writers."""
 
-MOST = 16
-"""Tags, and further fingerprints, that one lesson can have."""
+MAX_VALUES = 16
+"""Tags, further failures and tasks that one lesson can have."""
 
 _UNITED = (MORE_FAILURES, TASKS)
 """Fields to which each writer only adds. A change's `after` holds what it added."""
@@ -98,7 +98,7 @@ def read_and_correct(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, StoredL
     """
     wanted = [id for id in dict.fromkeys(ids) if may_be_an_id(id)]
     found: dict[str, StoredLesson] = {}
-    for _ in range(LOOKS if wanted else 0):
+    for _ in range(MAX_CORRECTIONS if wanted else 0):
         found, kept, forgotten = yield from at_once(
             read_some(shelf, wanted), read_items(shelf.evidence, wanted), read_items(shelf.forgotten, wanted)
         )
@@ -128,7 +128,7 @@ def as_recorded(value: dict[str, Any], evidence: Evidence) -> dict[str, Any]:
         for name, new in change.after.items():
             old = right.get(name)
             if isinstance(old, list) and (name in _UNITED or (name == "tags" and change.by == "writer")):
-                right[name] = list(dict.fromkeys(mark for mark in [*old, *new] if isinstance(mark, str)))[:MOST]
+                right[name] = list(dict.fromkeys(mark for mark in [*old, *new] if isinstance(mark, str)))[:MAX_VALUES]
             else:
                 right[name] = new
     statuses = evidence.statuses()

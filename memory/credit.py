@@ -12,7 +12,7 @@ from typing import Any
 from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import TOPIC, Plan, at_once, items_in, put, read_items, storable
-from langgraph_reflexion.memory.changes import LOOKS, MOST, change_ops, write
+from langgraph_reflexion.memory.changes import MAX_CORRECTIONS, MAX_VALUES, change_ops, write
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, Tally, estimate, posterior, recent
 from langgraph_reflexion.memory.evidence import COUNTS, Evidence, LessonRun
 from langgraph_reflexion.memory.forget import forgotten_hashes, without_texts
@@ -184,7 +184,7 @@ def later_than_all(now: datetime, items: Iterable[Item | None], runs: Iterable[M
 
 def note_episodes(shelf: Shelf, keys: list[str], note: str, at: datetime) -> Plan[None]:
     """Note this on episodes, and repeat if another writer has overwritten it."""
-    for _ in range(LOOKS):
+    for _ in range(MAX_CORRECTIONS):
         items = yield from read_items(shelf.episodes, keys)
         lack = [item for item in items if item is not None and str(item.value.get(note) or "") < at.isoformat()]
         if not lack:
@@ -200,8 +200,9 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Sequence[StoredLesson
     ops: list[Op] = []
     for entry in known:
         won = [str(run["run"]) for run in entry.evidence.shown_results() if run["result"] == "win"]
-        asked = tasks_of(entry.item.value)
-        if episode.id not in won or not _fixed_failure(episode, entry.lesson) or len(asked) >= MOST:
+        taught_by = tasks_of(entry.item.value)
+        room = MAX_VALUES - len(taught_by)
+        if episode.id not in won or not _fixed_failure(episode, entry.lesson) or room <= 0:
             continue
         earlier = [id for id in reversed(won) if id != episode.id][:EARLIER_WINS]
         items = yield from read_items(shelf.episodes, earlier)
@@ -209,7 +210,7 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Sequence[StoredLesson
         tasks: list[str] = []
         for run in (episode, fixed[0]) if fixed else ():
             tasks.append(task_words(run.task, (yield from earlier_tasks(shelf, run.task))))
-        if new := [task for task in dict.fromkeys(tasks) if task and task not in asked][: MOST - len(asked)]:
+        if new := [task for task in dict.fromkeys(tasks) if task and task not in taught_by][:room]:
             after = {TASKS: new}
             ops += change_ops(shelf, entry, None, "edited", by="evidence", why=FIXED_TWICE, run=episode.id, after=after)
     yield from write(shelf, ops, known)

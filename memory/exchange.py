@@ -20,7 +20,13 @@ from pydantic import ValidationError
 from langgraph_reflexion.driver import Wait
 from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory.access import COLLECTIONS, Plan, items_in, may_be_an_id, put
-from langgraph_reflexion.memory.changes import MOST, change_ops, read_and_correct, replaced_by, retry_without_vectors
+from langgraph_reflexion.memory.changes import (
+    MAX_VALUES,
+    change_ops,
+    read_and_correct,
+    replaced_by,
+    retry_without_vectors,
+)
 from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence
 from langgraph_reflexion.memory.gate import malformed, tidy
 from langgraph_reflexion.memory.index import LONGEST_WORD, MOST_WORDS, tasks_of
@@ -255,7 +261,7 @@ def _texts(value: Any, name: str) -> list[str]:
     """The texts in a field, at most as many as a lesson can have."""
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         raise ValueError(f"`{name}` must be a list of strings, got {str(value)[:40]}")
-    return list(dict.fromkeys(value))[:MOST]
+    return list(dict.fromkeys(value))[:MAX_VALUES]
 
 
 def _known_words(task: str) -> str:

@@ -102,7 +102,7 @@ class IndexUpdate(NamedTuple):
 
     items: list[Item]
     gone: Collection[str] = ()
-    whole: bool = False
+    complete: bool = False
     """Whether these items are all there are."""
     seq: int = -1
     """The store's last write, if the store can tell what changed."""
@@ -116,7 +116,7 @@ class Index:
     def __init__(self, store: BaseStore, namespace: Namespace) -> None:
         self.place = (id(store), namespace)
         self.lock = threading.RLock()
-        self.turn = 0
+        self.version = 0
         """How often it was updated."""
         self.seq = -1
         self.notes: set[str] | None = None
@@ -155,34 +155,34 @@ class Index:
                     for name in names:
                         table.setdefault(name, set()).add(item.key)
 
-    def apply(self, turn: int, update: IndexUpdate, new: Iterable[Item], *, partly: bool) -> bool:
-        """Apply an update. Its items `new` are still to be added. `False` if the index has changed since `turn`.
+    def apply(self, version: int, update: IndexUpdate, new: Iterable[Item], *, partly: bool) -> bool:
+        """Apply an update. Its items `new` are still to be added. `False` if the index has changed since `version`.
 
         `partly` says that other items of the update were added already. If the index has changed since, they may
         replace newer ones, so everything must be read again.
         """
         with self.lock:
-            if self.turn != turn:
+            if self.version != version:
                 if partly:
                     self.seq, self.notes, self.items = -1, None, {}
                 return False
             self.add(new)
             now = {item.key: item for item in update.items}
-            if update.whole:
+            if update.complete:
                 if gone := self.entries.keys() - now.keys():
                     self.remove(gone)
                 self.items = now
             elif now or update.gone:
                 self.remove(update.gone)
                 self.items = {**self.items, **now}
-            self.turn, self.seq, self.notes = turn + 1, update.seq, update.notes
+            self.version, self.seq, self.notes = version + 1, update.seq, update.notes
             return True
 
     def remove(self, keys: Iterable[str]) -> None:
         """Remove these lessons."""
         with self.lock:
             gone = set(keys)
-            self.turn += 1  # a reader that is about to add them must read again
+            self.version += 1  # a reader that is about to add them must read again
             for key in gone & self.entries.keys():
                 self._drop(key)
             if not gone.isdisjoint(self.items):

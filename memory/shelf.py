@@ -89,7 +89,7 @@ class Shelf:
         self.notes: Namespace = (*self.evidence, NOTES)
         self.forgotten: Namespace = (*self.evidence, FORGOTTEN)
         embeddings = getattr(store, "embeddings", self)  # a store that does not say may have some
-        self.vectors = embeddings is not None and not getattr(embeddings, "spelling_only", False)
+        self.has_vectors = embeddings is not None and not getattr(embeddings, "spelling_only", False)
         """Whether the store may find lessons by meaning."""
 
     def evidence_of(self, lesson: str) -> Namespace:
@@ -100,11 +100,11 @@ def current_items(shelf: Shelf) -> Plan[Mapping[str, Item]]:
     """The current items of the lessons, by key. Updates the index with them."""
     index = shelf.index
     while True:
-        turn = index.turn
+        version = index.version
         if not hasattr(shelf.store, "changes"):
-            update = yield from _changed(shelf, index)
+            update = yield from _update_from_notes(shelf, index)
         elif (news := (yield either(shelf.store.changes, shelf.store.achanges, shelf.lessons, index.seq))) is None:
-            update = IndexUpdate((yield from items_in(shelf.lessons)), whole=True)  # items may expire
+            update = IndexUpdate((yield from items_in(shelf.lessons)), complete=True)  # items may expire
         else:
             gone = () if news.keys is None else index.items.keys() - news.keys
             update = IndexUpdate(news.items, gone, news.since < 0, news.seq)
@@ -113,20 +113,20 @@ def current_items(shelf: Shelf) -> Plan[Mapping[str, Item]]:
         for part in first:
             index.add(part)
             yield PAUSE
-        if index.apply(turn, update, last, partly=bool(first)):
+        if index.apply(version, update, last, partly=bool(first)):
             return index.items
 
 
-def _changed(shelf: Shelf, index: Index) -> Plan[IndexUpdate]:
-    """What changed since the index was last up to date, for a store that cannot tell."""
+def _update_from_notes(shelf: Shelf, index: Index) -> Plan[IndexUpdate]:
+    """What the index must read, according to the notes of changes, for a store that cannot tell what changed."""
     if len(index.items) <= FEW:
         [page] = yield [SearchOp(shelf.lessons, None, FEW + 1)]
         if len(page) <= FEW:
-            return IndexUpdate([item for item in page if item.namespace == shelf.lessons], whole=True)
+            return IndexUpdate([item for item in page if item.namespace == shelf.lessons], complete=True)
     all_notes = yield from items_in(shelf.notes)
     notes = {note.key for note in all_notes}
     if index.notes is None or ((index.notes or len(notes) >= NOTES_KEPT) and index.notes.isdisjoint(notes)):
-        return IndexUpdate((yield from items_in(shelf.lessons)), whole=True, notes=notes)
+        return IndexUpdate((yield from items_in(shelf.lessons)), complete=True, notes=notes)
     new = [note.value.get("lessons") for note in all_notes if note.key not in index.notes]
     keys = list(dict.fromkeys(key for ids in new if isinstance(ids, list) for key in ids if isinstance(key, str)))
     items = yield from read_items(shelf.lessons, keys)
@@ -222,7 +222,7 @@ def evidence_items(shelf: Shelf) -> Plan[dict[str, list[Item]]]:
 
 def nearest(shelf: Shelf, query: str) -> Plan[dict[str, float]]:
     """The similarities from a store with an index. Empty if it has none, or if its embedding model fails."""
-    if not shelf.vectors:
+    if not shelf.has_vectors:
         return {}
     try:
         [page] = yield [SearchOp(shelf.lessons, None, NEAREST, 0, query[:2000])]

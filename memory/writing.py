@@ -12,7 +12,7 @@ from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import Plan, put, storable
 from langgraph_reflexion.memory.changes import (
-    MOST,
+    MAX_VALUES,
     change_ops,
     read_and_correct,
     replaced_by,
@@ -143,7 +143,7 @@ def _merge_or_add(shelf: Shelf, new: Lesson, doubt: str, taught_by: str) -> Plan
     """Merge a new lesson into one that says the same, or add it. `taught_by` holds the words of its task."""
     items = yield from current_items(shelf)
     duplicate, opposites = duplicate_and_opposites(shelf, new, items)
-    if duplicate is None and shelf.vectors:
+    if duplicate is None and shelf.has_vectors:
         duplicate = yield from _duplicate_by_vectors(shelf, new, items)
     written = (yield from merge(shelf, duplicate, new, doubt, taught_by)) if duplicate is not None else None
     if duplicate is not None and written is not None and written.lesson is not None:
@@ -317,7 +317,7 @@ def _update(old: Lesson, new: Lesson, now: datetime, approved: bool) -> dict[str
         for name in TEXTS:
             ours, theirs = getattr(old, name), getattr(new, name)
             if isinstance(ours, list):
-                both = list(dict.fromkeys([*ours, *theirs]))[:MOST]
+                both = list(dict.fromkeys([*ours, *theirs]))[:MAX_VALUES]
                 update |= {name: both} if both != ours else {}
             elif theirs and not ours:
                 update[name] = theirs
@@ -344,9 +344,12 @@ def _new_trigger_and_task(new: Lesson, value: dict[str, Any], taught_by: str) ->
     A task with nearly the words of a known one is found by that one already.
     """
     bound, known, tasks, words = failure_of(new), fingerprints(value), tasks_of(value), {*taught_by.split()}
-    failures = [bound] if bound and bound not in known and len(known) <= MOST else []
+    failures = [bound] if bound and bound not in known and len(known) <= MAX_VALUES else []
     is_like = any(len(words & {*task.split()}) >= LIKE_BEST * len(words | {*task.split()}) for task in tasks)
-    more = {MORE_FAILURES: failures, TASKS: [taught_by] if taught_by and not is_like and len(tasks) < MOST else []}
+    more = {
+        MORE_FAILURES: failures,
+        TASKS: [taught_by] if taught_by and not is_like and len(tasks) < MAX_VALUES else [],
+    }
     return {name: values for name, values in more.items() if values}
 
 
