@@ -54,22 +54,22 @@ def copy_store(
     namespaces, items, written = 0, 0, 0
     ttl = (target.ttl_config or {}).get("default_ttl") if target.supports_ttl else None
     arrived: set[tuple[Namespace, str]] = set()
-    united: dict[Namespace, list[str]] = {}
+    in_both: dict[Namespace, list[str]] = {}
     for namespace in sorted(_namespaces(source)):  # so episodes are copied before evidence
         if namespace[-1] in (NOTES, FORGOTTEN):  # each store derives its own
             continue
-        pages: Iterable[list[Item]] = _pages(source, namespace)
-        before, stale = list[Item](), list[Item]()
         is_evidence = namespace[-2:-1] == ("evidence",) and may_be_an_id(namespace[-1])
+        if is_evidence and target.get((*namespace[:-1], FORGOTTEN), namespace[-1]) is not None:
+            continue
+        before, stale = list[Item](), list[Item]()
+        pages: Iterable[list[Item]] = _pages(source, namespace)
+        if is_evidence:
+            before = _all(target, namespace)
+            rows, stale = _evidence_to_copy(source, _all(source, namespace), before, arrived)
+            pages = [rows[at : at + PAGE] for at in range(0, len(rows), PAGE)]
         forgotten: set[str] = set()
         if namespace[-1] == "lessons":
             forgotten = {item.key for item in _all(target, (*namespace[:-1], "evidence", FORGOTTEN))}
-        if is_evidence:
-            if target.get((*namespace[:-1], FORGOTTEN), namespace[-1]) is not None:
-                continue
-            rows, before = _all(source, namespace), _all(target, namespace)
-            rows, stale = _united(source, rows, before, arrived)
-            pages = [rows[at : at + PAGE] for at in range(0, len(rows), PAGE)]
         keys: set[str] = set()
         new: list[Op] = []
         for page in pages:
@@ -97,11 +97,10 @@ def copy_store(
             derived = [put(namespace[:-1], namespace[-1], whole_record(about))] if about != Evidence() else []
             target.batch([*drop(stale), *derived])
             if before:
-                united.setdefault(namespace[:-2], []).append(namespace[-1])
-        if not keys:
-            continue
-        namespaces, items, written = namespaces + 1, items + len(keys), written + len(new)
-    for namespace, lessons in united.items():
+                in_both.setdefault(namespace[:-2], []).append(namespace[-1])
+        if keys:
+            namespaces, items, written = namespaces + 1, items + len(keys), written + len(new)
+    for namespace, lessons in in_both.items():
         shelf = Shelf(
             target, namespace, MemoryPolicy(), lambda: datetime.now(UTC), Index(target, (*namespace, "lessons"))
         )
@@ -110,30 +109,28 @@ def copy_store(
     return Copied(namespaces, items, written)
 
 
-def _united(
-    source: BaseStore, rows: list[Item], there: list[Item], arrived: set[tuple[Namespace, str]]
+def _evidence_to_copy(
+    source: BaseStore, ours: list[Item], theirs: list[Item], arrived: set[tuple[Namespace, str]]
 ) -> tuple[list[Item], list[Item]]:
-    """The evidence of a lesson that is to be copied, and what it replaces in the target.
+    """Which of the evidence of a lesson in the source (`ours`) is to be copied, and which in the target it replaces.
 
     A run is counted once: not again if the target has summed it up since an earlier copy, and not on its own if the
     source has.
     """
-    ours, theirs = {item.key for item in rows}, {item.key for item in there}
-    summed_here = max((_at(item) for item in rows if _is(item, "sum") and item.key not in theirs), default="")
-    summed_there = max((_at(item) for item in there if _is(item, "sum") and item.key not in ours), default="")
-    copied = [
-        item
-        for item in rows
-        if not (
-            _is(item, "run") and item.key not in theirs and _at(item) <= summed_there and _episode(item) not in arrived
-        )
-    ]
-    stale = [
-        item
-        for item in there
-        if _is(item, "run") and item.key not in ours and _at(item) <= summed_here and source.get(*_episode(item))
-    ]
-    return copied, stale
+    our_keys, their_keys = {item.key for item in ours}, {item.key for item in theirs}
+    we_summed = max((_at(item) for item in ours if _is(item, "sum") and item.key not in their_keys), default="")
+    they_summed = max((_at(item) for item in theirs if _is(item, "sum") and item.key not in our_keys), default="")
+
+    def is_counted_there(item: Item) -> bool:
+        is_old = _is(item, "run") and item.key not in their_keys and _at(item) <= they_summed
+        return is_old and _episode(item) not in arrived
+
+    def is_counted_here(item: Item) -> bool:
+        is_old = _is(item, "run") and item.key not in our_keys and _at(item) <= we_summed
+        return is_old and source.get(*_episode(item)) is not None
+
+    copied = [item for item in ours if not is_counted_there(item)]
+    return copied, [item for item in theirs if is_counted_here(item)]
 
 
 def _is(item: Item, kind: str) -> bool:
