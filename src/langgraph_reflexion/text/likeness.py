@@ -1,7 +1,7 @@
 """Compare two texts: how alike they are, whether they say the same, and whether they advise the opposite.
 
-Words decide here; what only a model of meaning can tell is left to a store's vectors and to `distill`. The rules were
-chosen by taking each out in turn and running `benchmarks/gates.py`: those that changed no figure are gone.
+Only words are compared. Texts that mean the same in other words are left to a store's vectors and to `distill`. A
+rule stays if `benchmarks/gates.py` or a test is worse without it.
 """
 
 from __future__ import annotations
@@ -97,10 +97,12 @@ class Advice:
 
     @cached_property
     def choices(self) -> list[str]:
+        """The letters that stand for something, in order."""
         return [letter.lower() for letter in _CHOICE.findall(unicodedata.normalize("NFKC", self.text))]
 
     @cached_property
     def words(self) -> Counter[str]:
+        """The content words and the letters, with how often each occurs."""
         return Counter([*(word for word in tokens(self.text) if word not in _NEGATING), *self.choices])
 
     @cached_property
@@ -142,8 +144,8 @@ class Advice:
 
 
 def likeness(a: str | Advice, b: str | Advice) -> float:
-    """The similarity of two texts, from 0 to 1, by their content words. Contradicting texts have at most 0.5."""
-    a, b = _read(a), _read(b)
+    """The similarity of two texts by their content words, from 0 to 1; at most 0.5 if they advise the opposite."""
+    a, b = _as_advice(a), _as_advice(b)
     if a.folded == b.folded:
         return 1.0
     alike = _dice(a.words, b.words)
@@ -201,7 +203,7 @@ def same_in_other_words(a: str, b: str) -> bool:
 
 def opposed(a: str | Advice, b: str | Advice) -> bool:
     """Whether two texts speak of the same thing and advise the opposite."""
-    a, b = _read(a), _read(b)
+    a, b = _as_advice(a), _as_advice(b)
     if a.order is not None and b.order is not None and _swapped(a.order, b.order):
         return True
     common = a.negated.keys() & b.negated.keys()
@@ -216,7 +218,7 @@ def opposed(a: str | Advice, b: str | Advice) -> bool:
     return bool(only_a and only_b) or max(only_a, only_b) >= 0.4 * len(common)
 
 
-def _read(text: str | Advice) -> Advice:
+def _as_advice(text: str | Advice) -> Advice:
     return text if isinstance(text, Advice) else Advice(text)
 
 

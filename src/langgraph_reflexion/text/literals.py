@@ -220,7 +220,7 @@ _KEY = r"(?:secret|api[_-]?key|access[_-]?key|account[_-]?key|auth[_-]?token|tok
 _QUOTE = r"\\{0,8}['\"]"
 """A quotation mark, however often JSON inside JSON has escaped it."""
 
-_WHOLE = tuple(
+_SECRETS = tuple(
     lazy_pattern(pattern, re.DOTALL)
     for pattern in (
         r"-----BEGIN [A-Z ]*PRIVATE KEY[A-Z ]*-----.*?(?:-----END [A-Z ]*PRIVATE KEY[A-Z ]*-----|$)",
@@ -235,7 +235,7 @@ _WHOLE = tuple(
 )
 """Secrets recognized by their format, which are masked completely."""
 
-_VALUES = tuple(
+_SECRET_VALUES = tuple(
     (lazy_pattern(pattern), kept)
     for pattern, kept in (
         (r"(?i)([?&](?:sig|signature|x-amz-signature)=)[\w%+/-]{10,}", r"\1"),
@@ -288,9 +288,9 @@ _ACCOUNT = lazy_pattern(r"\b[A-Z]{2}\d{2}(?:[ \u00a0]?[A-Z0-9]{4}){2,7}(?:[ \u00
 
 def mask_secrets(text: str) -> str:
     """The text with each key, token, password, mail address, card and account number replaced by one word."""
-    for pattern in _WHOLE:
+    for pattern in _SECRETS:
         text = pattern.sub("[secret]", text)
-    for pattern, kept in _VALUES:
+    for pattern, kept in _SECRET_VALUES:
         text = pattern.sub(rf"{kept}[secret]", text)
     for pattern in _MAILS:
         text = pattern.sub("[mail]", text)

@@ -24,7 +24,7 @@ STOP_WORDS = word_set(
     when where whether which while who whom whose why will with within without would yes yet you your yours
     """
 )
-"""English function words: they say nothing about the subject of a text. The only stop words of the package."""
+"""English function words, which say nothing about the subject of a text. The package has no other stop words."""
 
 PARTICLES = frozenset("的了是在和与及或把被将也都就而但之于吧吗呢啊这那其很更们我你他她它您又只")
 """Chinese function characters."""
@@ -135,15 +135,15 @@ def count_tokens(text: str) -> int:
 
 def _tokens_of_part(part: str) -> list[str]:
     if part.isascii():
-        return _word(part)
+        return _token_of(part)
     found, start = [], 0
     for run in _NO_SPACES.finditer(part):
-        found += _word(part[start : run.start()]) + _bigrams(run.group())
+        found += _token_of(part[start : run.start()]) + _bigrams(run.group())
         start = run.end()
-    return found + _word(part[start:])
+    return found + _token_of(part[start:])
 
 
-def _word(word: str) -> list[str]:
+def _token_of(word: str) -> list[str]:
     if not word.isalnum():
         word = _CONTRACTION.sub("", word)
     if not word or word in STOP_WORDS or (len(word) == 1 and word.isalpha() and word.isascii()):
