@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from langgraph_reflexion import Run, create_reflexion_agent
+from langgraph_reflexion import Run, checks, create_reflexion_agent
 from langgraph_reflexion.checks import grounded, static_code
 from langgraph_reflexion.testing import RoleModel, call, say
 
@@ -149,6 +149,14 @@ async def test_it_looks_at_what_the_tools_of_the_run_gave():
     model = RoleModel([call("look", where="there"), say("Edith Marlow, 1876")])
     agent = create_reflexion_agent(model, [look], checks=[grounded()])
     assert (await agent.ainvoke({"messages": [("user", TASK)]}))["outcome"].status == "success"
+
+
+@pytest.mark.req("E3", "E8")
+def test_of_structured_data_the_values_are_read_and_not_the_names_of_fields():
+    for year, right in ((1876, True), (1867, False)):
+        assert verdict_on({"inventor": "Edith Marlow", "patent_year": year, "sure": True}).passed is right
+    assert not static_code()({"program": "import os"}).passed
+    assert checks.test_cases([("add(1, 2)", 3)])({"program": "def add(a, b):\n    return a + b"}).passed
 
 
 @pytest.mark.req("E3", "K5")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -208,6 +208,19 @@ def text_of(answer: Any, *, by_alias: bool = False) -> str:
     if isinstance(answer, str):
         return answer
     return json.dumps(to_jsonable_python(answer, by_alias=by_alias, fallback=str), ensure_ascii=False)
+
+
+def content_of(answer: Any) -> str:
+    """The answer as text; of a value of a response format its texts and numbers, without the names of its fields."""
+    return answer if isinstance(answer, str) else "\n".join(_leaves(to_jsonable_python(answer, fallback=str)))
+
+
+def _leaves(data: Any) -> Iterator[str]:
+    if isinstance(data, (dict, list)):
+        for item in data.values() if isinstance(data, dict) else data:
+            yield from _leaves(item)
+    elif data is not None and not isinstance(data, bool):
+        yield str(data)
 
 
 def _texts_of(answer: Any) -> list[str]:

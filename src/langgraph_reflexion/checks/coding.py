@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from langgraph_reflexion.checks.check import Check, text_of
+from langgraph_reflexion.checks.check import Check, content_of
 from langgraph_reflexion.checks.runner import make_encoder
 from langgraph_reflexion.checks.sandbox import Ran, isolation_here, run_code
 from langgraph_reflexion.driver import Waits
@@ -41,7 +41,7 @@ def test_cases(cases: Sequence[tuple[str, Any]], timeout: float = 5, memory_mb: 
         raise ValueError(f"`memory_mb` must be 64 or more, got {memory_mb!r}")
 
     def judge(answer: Any, _run: Run) -> Waits[Verdict]:
-        code, issues = code_in(text_of(answer)), []
+        code, issues = code_in(content_of(answer)), []
         isolation = yield from isolation_here()
         ran: Ran | None = None
         for expression, expected in wanted:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from langgraph_reflexion.checks.check import Check, text_of
+from langgraph_reflexion.checks.check import Check, content_of
 from langgraph_reflexion.driver import Waits, in_thread
 from langgraph_reflexion.schemas import Run, Verdict
 from langgraph_reflexion.text.literals import is_german
@@ -106,7 +106,7 @@ def grounded(share: float = 0.6) -> Check:
         raise ValueError(f"`share` must be a number above 0 and at most 1, got {share!r}")
 
     def judge(answer: Any, run: Run) -> Waits[Verdict]:
-        text = _both_ends(text_of(answer), LONGEST_ANSWER)
+        text = _both_ends(content_of(answer), LONGEST_ANSWER)
         source = _relevant_part("\n".join([run.task, *run.observations]), text)
 
         def issues() -> list[str]:
