@@ -162,7 +162,8 @@ def replaced_by(shelf: Shelf, lesson: Lesson, run: str | None = None) -> Plan[li
 
 
 def same_name(lesson: Lesson, items: Mapping[str, Item]) -> list[str]:
-    """The ids of the other live entries of a lesson's kind and name."""
-    name = (lesson.kind, lesson.name)
-    others = (item for key, item in items.items() if lesson.name and key != lesson.id and is_live(item))
-    return [item.key for item in others if (item.value.get("kind"), item.value.get("name")) == name]
+    """The ids of the other live entries of a lesson's kind and name. None if it has no name."""
+    if not lesson.name:
+        return []
+    live = (item for item in items.values() if item.key != lesson.id and is_live(item))
+    return [item.key for item in live if (item.value.get("kind"), item.value.get("name")) == (lesson.kind, lesson.name)]
