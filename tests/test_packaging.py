@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import pytest
 
+from strict_python import OPTIONS
+
 # Building asks the package index for the build backend.
 pytestmark = [pytest.mark.slow, pytest.mark.external]
 
@@ -137,7 +139,7 @@ def test_the_package_index_can_show_the_built_package(built):
 
 def test_an_installed_wheel_is_imported_away_from_the_checkout(installed):
     rooms = ", ".join(f"{NAME}.{room}" for room in ROOMS)
-    where = run(installed, "-W", "error", "-c", f"import {NAME}, {NAME}.testing, {rooms}; print({NAME}.__file__)")
+    where = run(installed, *OPTIONS, "-c", f"import {NAME}, {NAME}.testing, {rooms}; print({NAME}.__file__)")
     assert Path(where.strip()).is_relative_to(installed.parents[1])
 
 

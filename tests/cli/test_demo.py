@@ -16,6 +16,7 @@ from langgraph_reflexion.cli.console import Page
 from langgraph_reflexion.cli.demo import NAMESPACE as PLACE
 from langgraph_reflexion.cli.demo import demo
 from langgraph_reflexion.graph.demo import LESSON
+from strict_python import STRICT_PYTHON
 
 COMMAND = "import sys; from langgraph_reflexion.cli import main; sys.exit(main(sys.argv[1:]))"
 
@@ -83,7 +84,7 @@ def test_a_demo_without_a_working_memory_admits_it(memory, why):
 @pytest.mark.slow
 def test_the_demo_as_a_process_warns_of_nothing_and_colours_no_pipe():
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", COMMAND, "demo"], capture_output=True, text=True, timeout=60, check=False
+        [*STRICT_PYTHON, "-c", COMMAND, "demo"], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "\x1b" not in done.stdout

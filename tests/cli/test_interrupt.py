@@ -16,6 +16,7 @@ from langgraph_reflexion.cli import main
 from langgraph_reflexion.cli.parts import DaemonThreads as Daemons
 from langgraph_reflexion.testing import call, reflection, say
 from model_server import ModelServer
+from strict_python import STRICT_PYTHON
 
 # A shell may have told its background jobs to ignore the signal, and a child inherits that.
 COMMAND = """
@@ -102,7 +103,7 @@ def started(server, *argv):
     """The command as a process of its own."""
     options = ("--model", "openai:any", "--base-url", server.url, "--tools", "cli_interrupt_tools:TOOLS")
     return subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", COMMAND, "run", *argv, *options],
+        [*STRICT_PYTHON, "-c", COMMAND, "run", *argv, *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -19,6 +19,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import Attempt, Failure, Limits, Outcome, Reflection, create_reflexion_agent
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
+from strict_python import STRICT_PYTHON
 
 Make = Callable[..., tuple[Any, Any]]
 Thread = Callable[[], dict[str, Any]]
@@ -33,7 +34,7 @@ MOST = 2_000
 def test_nothing_is_blocked_or_unknown_under_strict_serialization(tmp_path: Path) -> None:
     env = {**os.environ, "LANGGRAPH_STRICT_MSGPACK": "true", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(RUNS), str(tmp_path)], capture_output=True, text=True, timeout=100, env=env
+        [*STRICT_PYTHON, str(RUNS), str(tmp_path)], capture_output=True, text=True, timeout=100, env=env
     )
     assert (done.returncode, done.stdout.split()) == (0, ["whole"]), done.stdout[-2000:] + done.stderr[-3000:]
     assert not done.stderr, done.stderr[-2000:]

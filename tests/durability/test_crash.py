@@ -59,7 +59,7 @@ def sure_of(killed: dict[str, Any], whole: dict[str, Any]) -> None:
         before = sorted(line for line in whole["ledger"] if line.startswith(kind))
         after = sorted(line for line in killed["ledger"] if line.startswith(kind))
         if kind == who:
-            again = [line for line in whole["ledger"] if line.startswith(kind)][number - 1]
+            again = [line for line in killed["ledger"] if line.startswith(kind)][number - 1]
             assert len(after) == len(before) + 1, f"{moment}: only what was cut off is done again"
             assert sorted([*before, again]) == after, moment
         else:
