@@ -221,7 +221,9 @@ def _compile(parts: Parts, learn: AfterRun | None, *, self_checks: bool, **setti
     actor, tools, budget = parts.actor, parts.tools, parts.budget
     nodes: dict[str, Any] = nodes_of(parts)
     if self_checks:
-        nodes["observe"] = partial(observe_and_self_check, parts.reflector, actor, nodes["observe"], budget)
+        nodes["observe"] = partial(
+            observe_and_self_check, parts.reflector, actor, nodes["observe"], parts.memory, budget
+        )
     if learn is not None and waits:
         nodes["learn"] = learn
     elif learn is not None:

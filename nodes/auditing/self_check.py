@@ -12,6 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, ConfigDict, Field
 
 from langgraph_reflexion.driver import Waits
+from langgraph_reflexion.memory import Foreign, screen
 from langgraph_reflexion.nodes.budget import Budget, usage_of
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import model_fault
@@ -20,7 +21,9 @@ from langgraph_reflexion.nodes.models.calling import NO_REPLY, Meter, call_model
 from langgraph_reflexion.nodes.models.choice import Model, enforces_schemas
 from langgraph_reflexion.nodes.models.response_format import schema_binding, with_schema
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
+from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.nodes.reflection import Reflector
+from langgraph_reflexion.nodes.remember import foreign_in
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.state import State, Update, task_in
 from langgraph_reflexion.text.json_text import read_json
@@ -53,6 +56,7 @@ def observe_and_self_check(
     reflector: Reflector,
     actor: Actor,
     observing: Callable[[State, RunnableConfig], Update],
+    memory: AgentMemory,
     budget: Budget,
     state: State,
     config: RunnableConfig,
@@ -76,7 +80,10 @@ def observe_and_self_check(
         check=check.model_dump(mode="json") if check is not None else None,
         usage=usage_of(meter.spent).model_dump(),
     )
-    return {**update, **_consequence(actor.prompts, budget, after, check)} if check is not None else update
+    if check is None:
+        return update
+    foreign = foreign_in(after, memory.policy.trusted_tools)
+    return {**update, **_consequence(actor.prompts, budget, after, check, foreign)}
 
 
 def _is_due(budget: Budget, state: State, update: Update) -> bool:
@@ -85,13 +92,19 @@ def _is_due(budget: Budget, state: State, update: Update) -> bool:
     return bool(state["tally"]["steps"] % budget.limits.inline_every == 0 or (failed and not before))
 
 
-def _consequence(prompts: Prompts, budget: Budget, state: State, check: SelfCheck) -> Update:
-    """The update after a self-check: nothing, a note, a request for another plan, or the end of the run."""
-    issues = [bounded(" ".join(issue.split()), LONGEST) for issue in check.issues[:MOST_ISSUES] if issue.strip()]
+def _consequence(prompts: Prompts, budget: Budget, state: State, check: SelfCheck, foreign: Foreign) -> Update:
+    """The update after a self-check: nothing, a note, a request for another plan, or the end of the run.
+
+    Text that copies a tool or page, or imitates instructions, is left out, as in a reflection.
+    """
+    action, *issues = (
+        "" if screen(text, foreign) else bounded(" ".join(text.split()), LONGEST)
+        for text in (check.next_action, *check.issues[:MOST_ISSUES])
+    )
+    issues = [issue for issue in issues if issue]
     if check.hopeless:
         why = " ".join(issues) or "No way to an answer is left."
         return {"stop": "no_plan", "reason": f"A self-check ended the run: {why}"}
-    action = bounded(" ".join(check.next_action.split()), LONGEST)
     if check.on_track and not issues and not check.should_replan:
         return {}
     advice = [f"Next: {action}"] if action else []
