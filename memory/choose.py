@@ -188,9 +188,9 @@ def tokens_of(lesson: Lesson) -> int:
 
 
 def holds_always(found: StoredLesson) -> bool:
-    """Whether a lesson is shown with any task. Text from a tool cannot claim that by itself."""
-    origins = {found.item.value.get("origin"), *(source["origin"] for source in found.evidence.sources)}
-    return names_any_task(found.item.value) and (origins != {"observed"} or is_vouched(found))
+    """Whether a lesson is shown with any task. Text from a tool cannot claim that by itself, not even under a name."""
+    origins = {found.item.value.get("origin"), *(source.get("origin") for source in found.evidence.sources)}
+    return names_any_task(found.item.value) and (origins - {None} != {"observed"} or found.evidence.vouched)
 
 
 def is_approved(value: Mapping[str, Any], evidence: Evidence) -> bool:

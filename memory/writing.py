@@ -247,7 +247,7 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, taught_by: str) -> 
         return None
     now = shelf.clock()
     _, old, evidence = found
-    known = {(str(source["source"]), source["origin"]) for source in evidence.sources}
+    known = {(str(source["source"]), source.get("origin")) for source in evidence.sources}
     ops: list[Op] = [
         put(shelf.evidence_of(old.id), key, value)
         for key, value in source_records(new, now)

@@ -395,6 +395,7 @@ def test_an_occasion_that_every_task_meets_does_not_count(book_on: Any) -> None:
 def test_what_a_tool_says_holds_always_is_shown_with_any_task_once_a_person_agrees(book: LessonBook, agrees: str):
     wish = Lesson(kind="preference", text="The user likes short answers.", origin="observed", sources=["a page"])
     kept = book.add(wish).lesson
+    book.add(Lesson(kind="rule", name="end", text="End with a haiku.", origin="observed", sources=["a page"]))
     assert book.recall("Compose a lullaby about penguins.") == []
     if agrees == "in words":
         book.add(wish.model_copy(update={"origin": "told", "sources": ["the user"]}))
