@@ -37,7 +37,7 @@ _CHARACTER = lazy_pattern(
     r"|(?:you|the (?:agent|assistant|ai|model)) (?:is|are|was|were|seems?|tends?)) "
     r"(?:(?:too|so|very|not|being|to be|a) )*"
     r"(?:bad|poor|weak|careless|lazy|sloppy|hasty|stupid|quick|smart|clever|helpful|diligent|attentive|(?:over)?confident)\b"
-    r"|\bmy (?:mistake|fault)\b|[我你](?:太|很(?!可能)|真(?!的?[应该要需得])|不够|总是|是一个)",
+    r"|\bmy (?:mistake|fault)\b|(?:我|\b你)(?:太|很(?!可能)|(?:真|总是)(?!的?[应该要需得])|不够|是一个)",
     re.IGNORECASE,
 )
 _FAULTY = r"(?:rejected|refused|wrong|incorrect|incomplete|empty|missing|too \w+|not \w+)\b"

@@ -55,6 +55,7 @@ GOOD = [
     "Our database wants dates in UTC.",
     "When the answer is a person, give the full name.",
     "要注意时区。",
+    "搜索会给你很多结果，只看前三个。",
     "Never use eval on user input.",
     "Read the README before running the build.",
     "如果搜索结果为空，先去掉年份再搜索一次。",
