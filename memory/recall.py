@@ -435,11 +435,12 @@ def _for_any_task_of_topic(
     general = known | NAMES.get(topic, frozenset())
     found = []
     for key, entry in index.entries.items():
-        value, (_, when) = entry.item.value, searchable(entry.item.value)
+        value = entry.item.value
         own = value.get("topic") == topic or (value.get("topic") is None and not entry.when.isdisjoint(weights))
-        if not when or not own or any(w.isascii() and w not in general for w in entry.when):
+        if not own or any(w.isascii() and w not in general for w in entry.when):
             continue
-        if usable(entry.item) and specific_words(topic, when) <= known:
+        _, when = searchable(value)
+        if when and usable(entry.item) and specific_words(topic, when) <= known:
             found.append(key)
     return found
 
