@@ -156,7 +156,9 @@ def test_of_structured_data_the_values_are_read_and_not_the_names_of_fields():
     for year, right in ((1876, True), (1867, False)):
         assert verdict_on({"inventor": "Edith Marlow", "patent_year": year, "sure": True}).passed is right
     assert not static_code()({"program": "import os"}).passed
-    assert checks.test_cases([("add(1, 2)", 3)])({"program": "def add(a, b):\n    return a + b"}).passed
+    add = {"about": "It adds two numbers.", "program": "def add(a, b):\n    return a + b", "complexity": "O(1)"}
+    assert static_code()(add).passed
+    assert checks.test_cases([("add(1, 2)", 3)])(add).passed
 
 
 @pytest.mark.req("E3", "K5")

@@ -212,7 +212,12 @@ def text_of(answer: Any, *, by_alias: bool = False) -> str:
 
 def content_of(answer: Any) -> str:
     """The answer as text; of a value of a response format its texts and numbers, without the names of its fields."""
-    return answer if isinstance(answer, str) else "\n".join(_leaves(to_jsonable_python(answer, fallback=str)))
+    return "\n".join(contents_of(answer))
+
+
+def contents_of(answer: Any) -> list[str]:
+    """The texts and numbers of a value of a response format, or the answer itself, if it is a text."""
+    return [answer] if isinstance(answer, str) else list(_leaves(to_jsonable_python(answer, fallback=str)))
 
 
 def _leaves(data: Any) -> Iterator[str]:

@@ -7,10 +7,11 @@ import json
 import math
 import re
 import textwrap
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from langgraph_reflexion.checks.check import Check, content_of
+from langgraph_reflexion.checks.check import Check, contents_of
 from langgraph_reflexion.checks.runner import make_encoder
 from langgraph_reflexion.checks.sandbox import Ran, isolation_here, run_code
 from langgraph_reflexion.driver import Waits
@@ -41,7 +42,7 @@ def test_cases(cases: Sequence[tuple[str, Any]], timeout: float = 5, memory_mb: 
         raise ValueError(f"`memory_mb` must be 64 or more, got {memory_mb!r}")
 
     def judge(answer: Any, _run: Run) -> Waits[Verdict]:
-        code, issues = code_in(content_of(answer)), []
+        code, issues = code_of(answer, statements=True), []
         isolation = yield from isolation_here()
         ran: Ran | None = None
         for expression, expected in wanted:
@@ -117,6 +118,28 @@ def _shown(value: Any) -> str:
         return bounded(repr(value), SHOWN)
     except ValueError:  # a whole number of more digits than Python writes
         return f"a whole number of {value.bit_length()} bits" if isinstance(value, int) else "a value too long to show"
+
+
+def code_of(answer: Any, *, statements: bool = False) -> str:
+    """The Python code in an answer. Of a value of a response format, the texts that compile, if one has a statement.
+
+    With `statements`, only texts that have one: a field such as `complexity="O(n)"` is not run.
+    """
+    texts = [code_in(text) for text in contents_of(answer)]
+    programs = [text for text in texts if not all(isinstance(node, ast.Expr) for node in _body(text) or ())]
+    if not programs:
+        return "\n".join(texts)
+    return "\n".join(programs if statements else [text for text in texts if _body(text) is not None])
+
+
+def _body(text: str) -> list[ast.stmt] | None:
+    """The statements of a text, or `None` if it is no Python code."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)
+            return ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def code_in(answer: str) -> str:

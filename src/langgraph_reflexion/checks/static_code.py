@@ -14,8 +14,8 @@ import warnings
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from langgraph_reflexion.checks.check import Check, content_of
-from langgraph_reflexion.checks.coding import code_in
+from langgraph_reflexion.checks.check import Check
+from langgraph_reflexion.checks.coding import code_of
 from langgraph_reflexion.schemas import Run, Verdict
 from langgraph_reflexion.text.tokens import word_set
 
@@ -54,7 +54,7 @@ def static_code(forbid: Iterable[str] = DANGEROUS) -> Check:
     forbidden = (*names, *(other for name in names for other in SAME_AS.get(name, ())))
 
     def judge(answer: Any, _run: Run) -> Verdict:
-        issues = _issues(code_in(content_of(answer)), forbidden)
+        issues = _issues(code_of(answer), forbidden)
         return Verdict(passed=not issues, issues=issues)
 
     return Check("static_code", judge)
