@@ -20,9 +20,9 @@ from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import describe, model_fault
 from langgraph_reflexion.nodes.models.calling import NO_REPLY, Meter, call_model, raise_control_flow
-from langgraph_reflexion.nodes.models.choice import Model, enforces_schemas
+from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.nodes.models.prompt import failure_number, shown_reflection
-from langgraph_reflexion.nodes.models.response_format import schema_binding, with_schema
+from langgraph_reflexion.nodes.models.response_format import ask_for_json
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
 from langgraph_reflexion.nodes.recall import has_failed
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
@@ -101,30 +101,29 @@ def ask_for_reflection(case: Case, depth: Depth) -> Waits[ReadReflection]:
     config, prompts, mode = case.config, case.actor.prompts, case.reflector.mode
     model = yield from case.reflector.model_for(case.actor, case.state, config)
     text = yield from _question(case, depth)
-    free = mode == "free"
-    native = enforces_schemas(model) and not free
     schema = reply_schema(between_trials=mode == "trial")
-    in_words = text if free else with_schema(text, schema, prompts)
-    bound = model.bind(**schema_binding("Reflection", schema)) if native else model
-    messages: list[AnyMessage] = [HumanMessage(text if native else in_words)]
+    messages: list[AnyMessage] = [HumanMessage(text)]
     reason = ""
     for again in (False, True):
         if again and case.is_late:
             break
         try:
-            seconds = case.budget.seconds_left(case.state)
-            reply = yield from call_model(bound, messages, config, seconds=seconds, silent_as="reflect")
+            options: dict[str, Any] = {"seconds": case.budget.seconds_left(case.state), "silent_as": "reflect"}
+            if mode == "free":
+                reply = yield from call_model(model, messages, config, **options)
+            else:
+                reply = yield from ask_for_json(
+                    model, messages, config, "Reflection", schema, prompts=prompts, **options
+                )
         except Exception as fault:
             raise_control_flow(fault)
             case.meter.add(NO_REPLY)
             reason = describe(fault)
             if model_fault(fault) == "setting":
-                if not native:
-                    raise
-                bound, native, messages = model, False, [HumanMessage(in_words)]
+                raise
             continue
         case.meter.add(case.budget.cost(messages, reply))
-        read = (read_freely if free else read_reflection)(reply.message.text, case.failure, depth)
+        read = (read_freely if mode == "free" else read_reflection)(reply.message.text, case.failure, depth)
         if read.reflection is not None:
             return read
         reason = read.reason

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,9 +17,9 @@ from langgraph_reflexion.nodes.budget import Budget, usage_of
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import model_fault
 from langgraph_reflexion.nodes.host import emit
-from langgraph_reflexion.nodes.models.calling import NO_REPLY, Meter, call_model, raise_control_flow
-from langgraph_reflexion.nodes.models.choice import Model, enforces_schemas
-from langgraph_reflexion.nodes.models.response_format import schema_binding, with_schema
+from langgraph_reflexion.nodes.models.calling import NO_REPLY, Meter, raise_control_flow
+from langgraph_reflexion.nodes.models.choice import Model
+from langgraph_reflexion.nodes.models.response_format import ask_for_json
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
 from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.nodes.reflection import Reflector
@@ -137,17 +137,14 @@ def _ask(
         left=_steps_left(budget, state),
     )
     schema = {**SelfCheck.model_json_schema(), "required": list(SelfCheck.model_fields)}
-    native = enforces_schemas(model)
-    if not native:
-        question = with_schema(question, schema, prompts)
-    bound = model.bind(**schema_binding("SelfCheck", schema)) if native else model
-    messages: list[AnyMessage] = [HumanMessage(question)]
+    messages, seconds = [HumanMessage(question)], budget.seconds_left(state)
     try:
-        seconds = budget.seconds_left(state)
-        reply = yield from call_model(bound, messages, config, seconds=seconds, silent_as="self_check")
+        reply = yield from ask_for_json(
+            model, messages, config, "SelfCheck", schema, prompts=prompts, seconds=seconds, silent_as="self_check"
+        )
     except Exception as fault:
         raise_control_flow(fault)
-        if model_fault(fault) == "setting" and not native:
+        if model_fault(fault) == "setting":
             raise
         meter.add(NO_REPLY)
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import is_dataclass
 from types import UnionType
 from typing import Any, Union, cast, get_args, get_origin, get_type_hints, is_typeddict
@@ -20,6 +20,8 @@ from langgraph_reflexion.nodes.exceptions import describe, misfits, model_fault,
 from langgraph_reflexion.nodes.models.calling import (
     NO_REPLY,
     Meter,
+    Reply,
+    add_spent,
     call_model,
     metered,
     raise_control_flow,
@@ -192,6 +194,37 @@ def schema_binding(name: str, schema: dict[str, Any], *, strict: bool = False) -
 def with_schema(question: str, schema: dict[str, Any], prompts: Prompts) -> str:
     """The question with the schema of its answer as text, for any other provider."""
     return f"{question}\n\n{prompts.render('form', schema=json.dumps(schema, ensure_ascii=False))}"
+
+
+def ask_for_json(
+    model: Model,
+    messages: Sequence[AnyMessage],
+    config: RunnableConfig,
+    name: str,
+    schema: dict[str, Any],
+    *,
+    prompts: Prompts | None = None,
+    **options: Any,
+) -> Waits[Reply]:
+    """The reply to the question in the first message, whose answer is JSON of this schema.
+
+    A provider that enforces schemas gets it with the request. Any other, and one that refuses it after all, gets it as
+    text after the question, or with no `prompts` only the question. `options` are those of `call_model`.
+    """
+    refused = False
+    if enforces_schemas(model):
+        try:
+            return (yield from call_model(model.bind(**schema_binding(name, schema)), messages, config, **options))
+        except Exception as fault:
+            raise_control_flow(fault)
+            if model_fault(fault) != "setting" or status_of(fault) in (401, 403):
+                raise
+            refused = True
+    question, *rest = messages
+    if prompts is not None:
+        question = HumanMessage(with_schema(question.text, schema, prompts))
+    reply = yield from call_model(model, [question, *rest], config, **options)
+    return Reply(reply.message, add_spent(reply.spent, NO_REPLY)) if refused else reply
 
 
 def format_of(value: Any) -> ResponseFormat:

@@ -15,9 +15,10 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langgraph.runtime import Runtime
 
-from langgraph_reflexion import Context, create_reflexion_agent
+from langgraph_reflexion import Context, Limits, create_reflexion_agent
+from langgraph_reflexion.checks import llm_judge
 from langgraph_reflexion.errors import ModelError
-from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, reflection, say
+from langgraph_reflexion.testing import Question, RoleModel, ScriptedModel, call, reflection, say
 from model_server import ModelServer
 
 HELLO = {"messages": [("user", "hello")]}
@@ -325,6 +326,35 @@ def test_a_model_that_cannot_call_tools_is_reported_with_the_way_out() -> None:
             create_reflexion_agent(server.chat(), [search]).invoke(HELLO)
         assert any("protocol='json'" in note for note in refused.value.__notes__)
         assert create_reflexion_agent(server.chat(), [search], protocol="json").invoke(HELLO)["outcome"].answer
+
+
+@pytest.mark.req("A11", "C1", "E1")
+@pytest.mark.filterwarnings("ignore:This model does not support OpenAI's structured output")
+def test_a_provider_that_refuses_a_schema_is_told_it_in_words_by_judge_reflection_and_self_check() -> None:
+    decisions = [call("search", query="slots"), say("10:00"), say("11:00")]
+    verdicts = ['{"passed": false, "score": 20, "issues": ["It is taken."]}', '{"passed": true, "score": 95}']
+
+    def reply(question: Question) -> Any:
+        if "say whether it is on track" in question.text:
+            return say('{"on_track": false, "issues": ["Read the calendar first."]}')
+        if question.text.startswith("Judge an answer"):
+            return say(verdicts.pop(0))
+        return reflection("Take a later hour.") if question.role == "reflect" else decisions.pop(0)
+
+    with ModelServer(reply, text_only=True) as server:
+        agent = create_reflexion_agent(
+            server.chat(model="gpt-4o-mini"),  # its profile says that schemas are enforced
+            [search],
+            protocol="json",
+            checks=[llm_judge()],
+            self_reflection="inline",
+            limits=Limits(inline_every=1, max_reflections=1),
+        )
+        outcome = agent.invoke(HELLO)["outcome"]
+        prompts = [str(body["messages"]) for body in server.requests]
+    assert (outcome.status, outcome.answer) == ("success", "11:00")
+    assert [made.patch_prompt for made in outcome.reflections] == ["Take a later hour."]
+    assert any("Read the calendar first." in prompt for prompt in prompts)
 
 
 @pytest.mark.parametrize("model", [None, 7, {}, {"a": 7}, object()])

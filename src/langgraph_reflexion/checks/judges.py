@@ -26,8 +26,8 @@ from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.host import checkpoints, emit_step
 from langgraph_reflexion.nodes.models.calling import Meter, call_model, call_silently, metered, raise_control_flow
-from langgraph_reflexion.nodes.models.choice import enforces_schemas, model_for
-from langgraph_reflexion.nodes.models.response_format import schema_binding
+from langgraph_reflexion.nodes.models.choice import model_for
+from langgraph_reflexion.nodes.models.response_format import ask_for_json
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Dimension, Run, Verdict
@@ -176,7 +176,7 @@ def _ask(
     schema: dict[str, Any] | None = None,
     meter: Meter | None = None,
 ) -> Waits[str]:
-    """The reply of a chat model or a graph. `schema` is bound if the provider enforces schemas."""
+    """The reply of a chat model or a graph. The prompt says what `schema` says, which some providers enforce."""
     config, message = metered(_current_config(), meter or Meter()), HumanMessage(prompt)
     if _is_graph(model):
         # A graph with its own checkpointer needs a thread, even if the check is called outside a run.
@@ -184,10 +184,12 @@ def _ask(
         named: RunnableConfig = {**config, "run_name": name, "configurable": place}
         final = yield call_silently(model, {"messages": [message]}, named, recursion_limit=STEPS_OF_A_GRAPH)
         return _last_words(final)
+    options: dict[str, Any] = {"retries": run.model_retries, "silent_as": name}
     # A sequence, as `with_structured_output` returns, has its own format.
-    if schema is not None and not isinstance(model, RunnableSequence) and enforces_schemas(model):
-        model = model.bind(**schema_binding("verdict", schema))
-    reply = yield from call_model(model, [message], config, retries=run.model_retries, silent_as=name)
+    if schema is None or isinstance(model, RunnableSequence):
+        reply = yield from call_model(model, [message], config, **options)
+    else:
+        reply = yield from ask_for_json(model, [message], config, "verdict", schema, **options)
     return reply.message.text
 
 
