@@ -122,7 +122,8 @@ def ask_for_reflection(case: Case, depth: Depth) -> Waits[ReadReflection]:
             if model_fault(fault) == "setting":
                 raise
             continue
-        case.meter.add(case.budget.cost(messages, reply))
+        asked = messages if mode == "free" else [*messages, HumanMessage(json.dumps(schema))]
+        case.meter.add(case.budget.cost(asked, reply))
         read = (read_freely if mode == "free" else read_reflection)(reply.message.text, case.failure, depth)
         if read.reflection is not None:
             return read
