@@ -265,7 +265,8 @@ def withheld(lesson: Lesson, run_id: str, share: float) -> bool:
     A candidate is withheld from this `share` of the runs after the first three it was shown in; an active lesson from
     a tenth of that. An entry that has a name, or that holds for any task, is never withheld.
     """
-    if lesson.name or names_any_task(vars(lesson)) or lesson.shown < ALWAYS_SHOWN:
+    holds_always = names_any_task(vars(lesson)) and lesson.origin != "observed"
+    if lesson.name or holds_always or lesson.shown < ALWAYS_SHOWN:
         return False
     return _draw(f"{run_id}\n{lesson.id}") < share * (ACTIVE_SHARE if lesson.status == "active" else 1)
 

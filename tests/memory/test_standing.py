@@ -351,13 +351,15 @@ def test_a_run_without_the_lesson_in_which_its_failure_arose_counts_as_lost(book
 
 def test_a_candidate_is_withheld_after_three_runs_and_an_active_lesson_more_rarely() -> None:
     def share(**fields: Any) -> float:
-        lesson = Lesson(kind="rule", text=BUSY, id="a" * 16, **fields)
+        lesson = Lesson(**{"kind": "rule", "text": BUSY, "id": "a" * 16, **fields})
         return sum(withheld(lesson, f"run-{i}", 0.2) for i in range(2000)) / 2000
 
     assert share(shown=2) == 0
     assert share(shown=3) == pytest.approx(0.2, abs=0.03)
     assert share(shown=30, wins=30, status="active") == pytest.approx(0.02, abs=0.01)
     assert share(shown=9, name="a-wish") == 0
+    assert share(shown=9, kind="preference", origin="told") == 0, "it holds for any task"
+    assert share(shown=9, kind="preference", origin="observed") > 0.1, "nobody says that it holds for any task"
 
 
 def test_lessons_of_one_run_belong_together_and_those_of_others_take_turns(book: LessonBook, clock: Any) -> None:
