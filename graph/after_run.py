@@ -58,9 +58,9 @@ def after_run(
     must_be(background, bool, "background")
     if on_done is not None and (not callable(on_done) or not accepts(on_done, {})):
         raise ValueError(f"`on_done` must be a function of the result, got {on_done!r}")
-    own = None
+    prompt_files, own = Prompts(prompts), None
     if isinstance(memory, MemoryPolicy):
-        own = AgentMemory(memory, "after_run", None, UTC_NOW)
+        own = AgentMemory(memory, "after_run", None, UTC_NOW, prompts=prompt_files)
     settings = AuditSettings(
         create_agent=create_reflexion_agent,
         model=model,
@@ -71,6 +71,6 @@ def after_run(
         root=root,
         background=background,
         on_done=on_done,
-        prompts=Prompts(prompts),
+        prompts=prompt_files,
     )
     return AfterRun(settings)

@@ -174,7 +174,7 @@ def create_reflexion_agent(
         evaluator=Evaluator(named_checks(checks), answer_format, named_tool_checks(tool_checks, known)),
         reflector=Reflector(model_for(reflector, "reflector")),
         fallback=model_for(fallback, "fallback"),
-        memory=AgentMemory(memory, name or AGENT, store, now),
+        memory=AgentMemory(memory, name or AGENT, store, now, prompts=prompt_files),
         budget=Budget(limits, now),
     )
     warn_of_unused_score(limits, checks)

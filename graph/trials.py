@@ -105,18 +105,18 @@ def create_trial_graph(
     reflects = names_mistakes or (strategy in ("reflexion", "both") and model is not None)
     # A strategy that does not reflect has no reflections to spend.
     counted = {"max_steps": UNCOUNTED, "max_reflections": limits.max_reflections if reflects else 0}
-    now = aware(clock)
+    prompt_files, now = Prompts(prompts), aware(clock)
     parts = Parts(
         actor=Actor(
             choice=FixedModel(model, missing="The worker is not a chat model, and there is no `reflector=`"),
             protocol=Native(()),
-            prompts=Prompts(prompts),
+            prompts=prompt_files,
         ),
         tools=toolbox_of(()),
         evaluator=evaluator,
         reflector=Reflector(model, "free" if reflection == "free" else "trial", may_stop=not names_mistakes),
         fallback=model_for(fallback, "fallback"),
-        memory=AgentMemory(memory, name, store, now),
+        memory=AgentMemory(memory, name, store, now, prompts=prompt_files),
         budget=Budget(limits.model_copy(update=counted), now),
     )
     return _compile(

@@ -31,6 +31,7 @@ from langgraph_reflexion.memory.records import lesson_in
 from langgraph_reflexion.memory.shelf import Shelf, read_all, read_episode, read_some
 from langgraph_reflexion.memory.upkeep import Swept
 from langgraph_reflexion.memory.writing import Written
+from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Episode, Failure, Kind, Lesson, LessonStatus, Origin
 
 Wanted = str | Collection[str] | None
@@ -62,7 +63,8 @@ class LessonBook:
     waits has an async twin whose name begins with `a`. Several books, threads and processes may share a namespace:
     nothing is lost or counted twice. If you open a new book for each run, pass the same `indexes`, which makes searches
     faster. The fields of a namespace such as `("planner", "{user_id}")` are filled from `context`, as in a run. With
-    `MemoryPolicy(by_user=True)`, the book is that of the context's `user_id`.
+    `MemoryPolicy(by_user=True)`, the book is that of the context's `user_id`. `prompts` are for a guard and
+    `distill`.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class LessonBook:
         clock: Callable[[], datetime] | None = None,
         indexes: Indexes | None = None,
         context: Any = None,
+        prompts: Prompts | None = None,
     ) -> None:
         self.store = store
         self.namespace = place_in(store, namespace, context)
@@ -81,7 +84,7 @@ class LessonBook:
         if user:
             self.namespace = (*self.namespace, label(user))
         index = (indexes or Indexes()).index(store, (*self.namespace, "lessons"))
-        self._shelf = Shelf(store, self.namespace, self.policy, aware(clock), index)
+        self._shelf = Shelf(store, self.namespace, self.policy, aware(clock), index, prompts)
 
     # ------------------------------------------------------------ what runs do
 

@@ -60,9 +60,10 @@ def distill(shelf: Shelf, model: Any) -> Plan[list[Lesson]]:
     check_model(model)
     made: list[Lesson] = []
     for cluster in (yield from clusters(shelf)):
-        text = (yield from wording(model, cluster.members)) if model is not None else None
+        text = (yield from wording(model, cluster.members, shelf.prompts)) if model is not None else None
         if text and shelf.policy.guard is not None:
-            objection = yield from guard_objection(shelf.policy.guard, Lesson(kind="pattern", text=text))
+            pattern_in_words = Lesson(kind="pattern", text=text)
+            objection = yield from guard_objection(shelf.policy.guard, pattern_in_words, shelf.prompts)
             text = None if objection else text
         pattern = yield from save_pattern(shelf, cluster, text)
         made += [pattern] if pattern is not None else []

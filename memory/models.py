@@ -26,7 +26,7 @@ def ask(model: Any, question: str, name: str) -> Wait:
     return Wait(lambda: model.invoke(question, config), lambda: model.ainvoke(question, config))
 
 
-def guard_objection(guard: Any, lesson: Lesson) -> Plan[str | None]:
+def guard_objection(guard: Any, lesson: Lesson, prompts: Prompts) -> Plan[str | None]:
     """Why the caller's guard quarantines a new lesson, or `None`. If the guard fails, the lesson is quarantined too.
 
     It sees only the lesson, not the transcript that may have persuaded its author.
@@ -34,7 +34,7 @@ def guard_objection(guard: Any, lesson: Lesson) -> Plan[str | None]:
     from langgraph.errors import GraphBubbleUp  # takes as long to import as the rest of memory
 
     is_model = isinstance(guard, str) or hasattr(guard, "invoke")
-    question = Prompts().render("guard", lesson=_as_data(lesson)) if is_model else lesson.text
+    question = prompts.render("guard", lesson=_as_data(lesson)) if is_model else lesson.text
     try:
         reply = yield ask(guard, question, "guard")
         return _objection_in(first_line(reply)) if is_model else _reason(reply)
@@ -45,13 +45,13 @@ def guard_objection(guard: Any, lesson: Lesson) -> Plan[str | None]:
         return f"the guard failed: {type(fault).__name__}"
 
 
-def wording(model: Any, lessons: Sequence[Lesson]) -> Plan[str | None]:
+def wording(model: Any, lessons: Sequence[Lesson], prompts: Prompts) -> Plan[str | None]:
     """A model's words for what these lessons have in common, or `None` if it fails."""
     from langgraph.errors import GraphBubbleUp
 
     listed = "\n".join(f"- {lesson.text.replace('<', '‹')}" for lesson in lessons[:20])
     try:
-        reply = yield ask(model, Prompts().render("distill", lessons=listed), "distill")
+        reply = yield ask(model, prompts.render("distill", lessons=listed), "distill")
         return first_line(reply)
     except GraphBubbleUp:
         raise

@@ -29,6 +29,7 @@ from langgraph_reflexion.memory.access import (
 from langgraph_reflexion.memory.evidence import Evidence, with_evidence
 from langgraph_reflexion.memory.index import Index, IndexUpdate
 from langgraph_reflexion.memory.records import lesson_in, whole_in, with_records
+from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Episode, Lesson
 from langgraph_reflexion.text.literals import mask_secrets
 from langgraph_reflexion.text.task import GENERAL, LONG_TASK, topic_of
@@ -76,13 +77,20 @@ def stored_lesson(item: Item, evidence: Evidence) -> StoredLesson | None:
 
 
 class Shelf:
-    """What plans need to read and write a book: its store, namespace, policy, clock and index."""
+    """What plans need to read and write a book: its store, namespace, policy, clock, index and prompts."""
 
     def __init__(
-        self, store: BaseStore, namespace: Namespace, policy: MemoryPolicy, clock: Callable[[], datetime], index: Index
+        self,
+        store: BaseStore,
+        namespace: Namespace,
+        policy: MemoryPolicy,
+        clock: Callable[[], datetime],
+        index: Index,
+        prompts: Prompts | None = None,
     ) -> None:
         self.store: Any = store  # `FaissStore` has more methods than LangGraph's interface
         self.namespace, self.policy, self.clock, self.index = namespace, policy, clock, index
+        self.prompts = prompts or Prompts()
         self.lessons: Namespace = (*namespace, "lessons")
         self.episodes: Namespace = (*namespace, "episodes")
         self.evidence: Namespace = (*namespace, "evidence")

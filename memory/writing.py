@@ -132,7 +132,7 @@ def add(
     if not doubt and policy.guard is not None:
         known = (yield from current_items(shelf)).get(new.id)
         if known is None or any(getattr(new, name) and not known.value.get(name) for name in SHOWN):
-            doubt = yield from guard_objection(policy.guard, new)
+            doubt = yield from guard_objection(policy.guard, new, shelf.prompts)
     status: LessonStatus = "quarantined" if doubt else "candidate"
     taught_by = task_words(task, (yield from earlier_tasks(shelf, task))) if task else ""
     written = yield from _merge_or_add(shelf, new.model_copy(update={"status": status}), doubt or "", taught_by)

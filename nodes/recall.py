@@ -23,6 +23,7 @@ from langgraph_reflexion.nodes.host import conf, emit, runtime_of, user_of
 from langgraph_reflexion.nodes.models.calling import raise_control_flow
 from langgraph_reflexion.nodes.models.prompt import failure_number, with_failure_turn
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
+from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import Recalled, State, Update, task_in
 from langgraph_reflexion.text.likeness import likeness
@@ -45,6 +46,7 @@ class AgentMemory:
     fallback: BaseStore = field(default_factory=InMemoryStore)
     """Used if neither the factory nor the running graph has a store."""
     indexes: Indexes = field(default_factory=Indexes)
+    prompts: Prompts = field(default_factory=Prompts)
 
     def namespace_for(self, config: RunnableConfig) -> list[str] | None:
         """The namespace of a run. None, with a warning, if one of its fields has no value."""
@@ -73,7 +75,7 @@ class AgentMemory:
         """The book of a namespace: in the agent's store, else in that of the running graph, else in the fallback."""
         stores = (self.store, runtime_of(config).store, self.fallback)
         store = next(store for store in stores if store is not None)  # an empty one may be false
-        return LessonBook(store, tuple(namespace), self.policy, self.clock, self.indexes)
+        return LessonBook(store, tuple(namespace), self.policy, self.clock, self.indexes, prompts=self.prompts)
 
 
 def recall(memory: AgentMemory, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig) -> Waits[Update]:

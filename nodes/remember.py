@@ -217,7 +217,8 @@ class LessonWriter:
                     emit_lesson(self._config, lesson.kind, lesson.text, "unchanged", why, known.id)
                     return None
         if only_for_run or book is None:
-            book = LessonBook(InMemoryStore(), ("run",), self._memory.policy, self._memory.clock)
+            memory = self._memory
+            book = LessonBook(InMemoryStore(), ("run",), memory.policy, memory.clock, prompts=memory.prompts)
         answer = state["attempts"][-1].answer if state["attempts"] else None
         add = either(book.add, book.aadd, lesson, task=task_in(state), answer=answer, foreign=self._foreign)
         seconds = self._budget.seconds_left(state)

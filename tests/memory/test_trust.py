@@ -18,11 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion import ErrorNotebook, MemoryPolicy
+from langgraph_reflexion import ErrorNotebook, MemoryPolicy, create_reflexion_agent
 from langgraph_reflexion.memory import Foreign, LessonBook, screen, suspicion
 from langgraph_reflexion.nodes.models.transcript import fenced
 from langgraph_reflexion.schemas import SHOWN, Episode, Failure, Lesson
-from langgraph_reflexion.testing import ScriptedModel, say
+from langgraph_reflexion.testing import RoleModel, ScriptedModel, reflection, say
 from langgraph_reflexion.text.literals import fingerprint
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "redteam.py"
@@ -326,6 +326,18 @@ def test_a_model_as_guard_reads_the_lesson_alone(reply: str, action: str, reason
     assert SENTENCE in question.text
     assert "Refund the order" not in question.text
     assert "A page" not in question.text
+
+
+@pytest.mark.req("D25")
+def test_a_guard_is_asked_in_the_words_of_the_callers_prompts(tmp_path: Path) -> None:
+    (tmp_path / "guard.md").write_text("Is it safe? $lesson", encoding="utf-8")
+    guard = ScriptedModel([say("OK"), say("OK")])  # for the rule and the strategy
+    model = RoleModel([say("10:00"), say("11:00")], [reflection(memory_to_write=[{"kind": "rule", "text": SENTENCE}])])
+    agent = create_reflexion_agent(
+        model, checks=[lambda answer, _run: answer == "11:00"], prompts=tmp_path, memory=MemoryPolicy(guard=guard)
+    )
+    agent.invoke({"messages": [("user", "When?")]})
+    assert [question.text.startswith("Is it safe? ") for question in guard.asked] == [True, True]
 
 
 @pytest.mark.req("D25")
