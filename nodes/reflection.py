@@ -19,7 +19,7 @@ from langgraph_reflexion.nodes.ask import can_ask_user
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import describe, model_fault
-from langgraph_reflexion.nodes.models.calling import NO_REPLY, Meter, call_model, raise_control_flow
+from langgraph_reflexion.nodes.models.calling import COST_OF_NO_REPLY, Meter, call_model, raise_control_flow
 from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.nodes.models.prompt import failure_number, shown_reflection
 from langgraph_reflexion.nodes.models.response_format import ask_for_json
@@ -117,7 +117,7 @@ def ask_for_reflection(case: Case, depth: Depth) -> Waits[ReadReflection]:
                 )
         except Exception as fault:
             raise_control_flow(fault)
-            case.meter.add(NO_REPLY)
+            case.meter.add(COST_OF_NO_REPLY)
             reason = describe(fault)
             if model_fault(fault) == "setting":
                 raise

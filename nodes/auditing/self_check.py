@@ -17,7 +17,7 @@ from langgraph_reflexion.nodes.budget import Budget, usage_of
 from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import model_fault
 from langgraph_reflexion.nodes.host import emit
-from langgraph_reflexion.nodes.models.calling import NO_REPLY, Meter, raise_control_flow
+from langgraph_reflexion.nodes.models.calling import COST_OF_NO_REPLY, Meter, raise_control_flow
 from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.nodes.models.response_format import ask_for_json
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
@@ -146,7 +146,7 @@ def _ask(
         raise_control_flow(fault)
         if model_fault(fault) == "setting":
             raise
-        meter.add(NO_REPLY)
+        meter.add(COST_OF_NO_REPLY)
         return None
     meter.add(reply.spent)
     try:

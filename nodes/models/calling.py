@@ -25,7 +25,7 @@ from langgraph_reflexion.text.json_text import map_texts, valid_text
 M = TypeVar("M", bound=BaseMessage)
 Spent = list[int]
 """Input, output and total tokens, and calls."""
-NO_REPLY: Spent = [0, 0, 0, 1]
+COST_OF_NO_REPLY: Spent = [0, 0, 0, 1]
 """The cost of a call that raised: its tokens are not known."""
 NO_OBJECT = "its arguments are not a JSON object"
 

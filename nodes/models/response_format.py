@@ -18,7 +18,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from langgraph_reflexion.driver import Waits, within
 from langgraph_reflexion.nodes.exceptions import describe, misfits, model_fault, status_of
 from langgraph_reflexion.nodes.models.calling import (
-    NO_REPLY,
+    COST_OF_NO_REPLY,
     Meter,
     Reply,
     add_spent,
@@ -148,7 +148,7 @@ class ResponseFormat:
                 raise_control_flow(fault)
                 if model_fault(fault) != "setting":
                     if not meter.spent[3]:
-                        meter.add(NO_REPLY)
+                        meter.add(COST_OF_NO_REPLY)
                     return None, describe(fault)
                 if status_of(fault) in (401, 403):
                     raise
@@ -161,7 +161,7 @@ class ResponseFormat:
             raise_control_flow(fault)
             if model_fault(fault) == "setting":
                 raise
-            meter.add(NO_REPLY)
+            meter.add(COST_OF_NO_REPLY)
             return None, describe(fault)
         meter.add(reply.spent)
         return self.read(reply.message.text)
@@ -224,7 +224,7 @@ def ask_for_json(
     if prompts is not None:
         question = HumanMessage(with_schema(question.text, schema, prompts))
     reply = yield from call_model(model, [question, *rest], config, **options)
-    return Reply(reply.message, add_spent(reply.spent, NO_REPLY)) if refused else reply
+    return Reply(reply.message, add_spent(reply.spent, COST_OF_NO_REPLY)) if refused else reply
 
 
 def format_of(value: Any) -> ResponseFormat:
