@@ -147,14 +147,17 @@ def _letters(name: str) -> str:
 
 
 def _presentable(reply: AIMessage) -> AIMessage:
-    """An invalid turn in a form that its provider accepts again: with valid names and bounded arguments."""
-    calls = [{**call, "name": _valid_name(call["name"]), "args": _short(call["args"])} for call in reply.tool_calls]
-    cut = [
-        {**call, "name": _valid_name(call["name"] or "unknown"), "args": bounded(call["args"] or "", QUOTED)}
-        for call in reply.invalid_tool_calls
+    """An invalid turn that every provider accepts: its calls have valid names and bounded objects as arguments.
+
+    Some servers parse the arguments of earlier calls, and refuse a request in which one is no JSON object.
+    """
+    unread = [{**call, "name": call["name"] or "", "args": {"cut": call["args"]}} for call in reply.invalid_tool_calls]
+    calls = [
+        ToolCall(name=_valid_name(call["name"]), args=_short(call["args"]), id=call["id"], type="tool_call")
+        for call in cast("list[ToolCall]", [*reply.tool_calls, *unread])
     ]
     content = bounded(reply.content, QUOTED) if isinstance(reply.content, str) else reply.content
-    return reply.model_copy(update={"content": content, "tool_calls": calls, "invalid_tool_calls": cut})
+    return reply.model_copy(update={"content": content, "tool_calls": calls, "invalid_tool_calls": []})
 
 
 def _valid_name(name: str) -> str:

@@ -79,7 +79,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("messages.2.tool_calls.0.id", "", "ids of their own"),
     ("messages.2.tool_calls.0.id", "2", "ids of their own, got '2'"),
     ("messages.2.tool_calls.0.function.name", "find it", "bad name"),
-    ("messages.2.tool_calls.0.function.arguments", {}, "no text"),
+    ("messages.2.tool_calls.0.function.arguments", {}, "no JSON object"),
     ("messages.3", ..., "comes before the answers to"),
     ("messages.4.tool_call_id", "2", r"messages\[4\] answers no open call: '2'"),
     ("messages.4.tool_call_id", "9", "answers no open call"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -107,8 +108,8 @@ def _faults_in_calls(calls: Any, at: str) -> Iterator[str]:
             yield f"{at}.tool_calls must have ids of their own, got {one.get('id')!r}"
         if not _is_name(function.get("name")):
             yield f"{at}.tool_calls has a bad name: {function.get('name')!r}"
-        if not isinstance(function.get("arguments"), str):
-            yield f"{at}.tool_calls has arguments that are no text: {str(function.get('arguments'))[:80]}"
+        if not _is_object(function.get("arguments")):
+            yield f"{at}.tool_calls has arguments that are no JSON object: {str(function.get('arguments'))[:80]}"
         seen.add(one["id"])
 
 
@@ -192,6 +193,14 @@ def _faults_of_text_only(body: Body, messages: list[dict[str, Any]]) -> Iterator
         yield "This model does not support tools"
     if (body.get("response_format") or {}).get("type") == "json_schema":
         yield "'response_format' of type 'json_schema' is not supported with this model"
+
+
+def _is_object(text: Any) -> bool:
+    """Whether a server that reads the arguments of earlier calls can read these."""
+    try:
+        return isinstance(text, str) and isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
 
 
 def _is_name(name: Any) -> bool:
