@@ -6,7 +6,8 @@ The tasks that the same lessons fit are one kind. Both estimates are a share of 
 - with a lesson: `(won + taught + 2b) / (won + lost + taught + 2)`. Each time it is taught counts as a run won.
 
 Each later event reduces the weight of earlier ones to nine tenths. A lesson is worth showing as long as its estimate is
-not below the one without lessons.
+not below the one without lessons. One that lost its last run must be clearly above it, while hardly a run of the topic
+without lessons is known.
 """
 
 from __future__ import annotations
@@ -67,13 +68,14 @@ class Uplift(NamedTuple):
 class Estimate(NamedTuple):
     """What share of runs is won without lessons on a kind of task, and with each of its lessons (`values`).
 
-    `known` says whether there are enough runs without lessons to compare with. `advice` maps each lesson to the first
-    one that says the same.
+    `margin` is how far above it a lesson that lost its last run must be: the standard deviation of the share of the topic,
+    or 0 once enough of its runs without lessons are known.
+    `advice` maps each lesson to the first one that says the same.
     """
 
     without: float
     values: Mapping[str, float]
-    known: bool
+    margin: float
     advice: Mapping[str, str]
 
     def holds_back(self, found: StoredLesson) -> str:
@@ -81,10 +83,10 @@ class Estimate(NamedTuple):
         value = self.values[found.lesson.id]
         counted = [run for run in found.evidence.runs if run.get("result") in ("win", "loss")]
         lost_last = bool(counted) and counted[-1]["result"] == "loss" and not counted[-1].get("withheld")
-        if not self.known and lost_last and len(found.evidence.shown) >= ALWAYS_SHOWN:
-            return "it lost its last run, and hardly a run is known without lessons"
         if value < self.without:
             return f"runs of this kind are won in {self.without:.0%} without lessons, and in {value:.0%} with this one"
+        if lost_last and len(found.evidence.shown) >= ALWAYS_SHOWN and value < self.without + self.margin:
+            return "it lost its last run, and hardly a run is known without lessons"
         if self.without >= EASY and value < (1 + self.without) / 2:
             return f"runs of this kind are won in {self.without:.0%} without lessons"
         return ""
@@ -108,7 +110,8 @@ def estimate(lessons: Iterable[StoredLesson], of_topic: Tally) -> Estimate:
         wins, losses = recent([by_id[id] for id in members])
         wins += taught[group]
         values |= dict.fromkeys(members, (wins + PRIOR * base) / (wins + losses + PRIOR))
-    return Estimate(base, values, sum(of_topic) >= KNOWN, advice)
+    margin = math.sqrt(posterior(*of_topic)[1]) if sum(of_topic) < KNOWN else 0.0
+    return Estimate(base, values, margin, advice)
 
 
 def recent(same: Iterable[StoredLesson]) -> Tally:

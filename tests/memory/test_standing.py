@@ -297,6 +297,16 @@ def test_while_the_best_is_held_back_no_worse_one_takes_its_place(book: LessonBo
 
 
 @pytest.mark.req("D24")
+def test_a_lesson_clearly_ahead_of_runs_without_lessons_is_shown_again_after_a_lost_run(
+    book: LessonBook, clock: Any
+) -> None:
+    credited(book, clock, "ll", "without", topic="search")
+    best = remedy(book, BUSY)
+    credited(book, clock, "wwwl", "r", shown=[best.id], topic="search")
+    assert recalled(book, topic="search") == [BUSY]
+
+
+@pytest.mark.req("D24")
 def test_a_lesson_held_back_beside_an_approved_one_is_withheld_and_comes_back(book: LessonBook, clock: Any) -> None:
     best = remedy(book, BUSY)
     guests = remedy(book, "Thank every guest who joins the meeting.", trigger=None)
