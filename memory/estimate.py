@@ -68,8 +68,8 @@ class Uplift(NamedTuple):
 class Estimate(NamedTuple):
     """What share of runs is won without lessons on a kind of task, and with each of its lessons (`values`).
 
-    `margin` is how far above it a lesson that lost its last run must be: the standard deviation of the share of the topic,
-    or 0 once enough of its runs without lessons are known.
+    `margin` is how far above it a lesson that lost its last run must be: the standard deviation of the share of the
+    topic, or 0 once enough of its runs without lessons are known.
     `advice` maps each lesson to the first one that says the same.
     """
 
