@@ -38,7 +38,7 @@ half of the runs that are lost without it. Set on the same worlds; 0.7 to 0.8 do
 KNOWN = 5
 """Runs of a topic without lessons that are enough to compare with. With 5 to 12, lessons that harm on easy tasks are
 found equally well; with fewer, some of those that harm are still shown after 40 runs. More runs cost up to one point
-in worlds where lessons help."""
+in worlds where lessons help. With half of the `margin`, some that harm are still shown; one and a half gains less."""
 
 COMPARED = 4
 """Runs needed with a lesson, and as many without it, before its uplift is reported."""
