@@ -14,6 +14,8 @@ label `# Input`, 600 characters) were written for `statements` and `--long`:
 - `new`: ten trades that no other set has, labelled and committed before the first measurement. Nothing was set on it.
   `new` asks about another instance, `new words` in quite other words, `new short` in two or three words, `new long`
   with a document, `new languages` in German, Spanish, Chinese and Japanese, `new failures` after a tool failed.
+- `code`, `shop`, `chores`, `tickets`: four books, each for one sort of task, so that all its lessons share a template.
+  `same` asks for the occasion of a lesson, `words` for it in other words. Nothing was set on them.
 
 `--long` puts a document, a template or a hand-over message around the tasks of `long`. No language model takes part;
 `--model` adds a small embedding model (see `minilm.py`).
@@ -47,7 +49,8 @@ from langgraph_reflexion import Episode, Failure, FaissStore, Lesson, LessonBook
 from langgraph_reflexion.text.literals import fingerprint
 
 DATA = Path(__file__).parent / "data"
-SETS = "", "fresh_", "messy_", "long_", "rooms_", "new_"
+ALIKE = "code_", "shop_", "chores_", "tickets_"
+SETS = "", "fresh_", "messy_", "long_", "rooms_", "new_", *ALIKE
 _CJK = r"\u3040-\u30ff\u3400-\u9fff"
 """Japanese and Chinese, which set no spaces between words."""
 Ranker = Callable[[str], list[tuple[str, float]]]
