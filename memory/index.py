@@ -32,14 +32,10 @@ KEPT = 1000
 KEPT_LESSONS = 50_000
 """Lessons in all of these indexes, some 6 kB each. The index of a larger namespace is kept alone."""
 
-ASSUMED = 100
-"""Lessons assumed in addition, so that a word does not count as common just because there are few lessons.
-Set on the tuning halves of `benchmarks/recall.py`, where 50 to 200 are level."""
-
-ASSUMED_TAUGHT = 5
-"""The same for the words of the tasks that taught lessons, where the words of a template must soon count as common. If
-tasks of `benchmarks/recall.py --long` teach its 54 lessons, values from 0 to 20 show no more lessons to tasks that
-none fits than recall without these words. With 100, a third of those tasks is shown one."""
+ASSUMED = 20
+"""Lessons assumed in addition, so that a word does not count as common just because there are few lessons. More would
+let the words of a template count as rare: in a book for one sort of task, most of them are in every lesson. Set on the
+tuning halves of `benchmarks/recall.py`, where 10 to 50 are level, and on exercises for programmers."""
 
 SHARPER = 1.5
 """Power of the usual rarity (inverse document frequency): above 1, common words count even less. Set on the same
@@ -214,7 +210,7 @@ class Index:
 
         With `of_tasks`, it counts the lessons that were taught by a task with this word.
         """
-        known = len(self.entries) + (ASSUMED_TAUGHT if of_tasks else ASSUMED)
+        known = len(self.entries) + ASSUMED
         holding = max(len((self._by_task_word if of_tasks else self._by_word).get(word, ())), 1)
         rarity = math.log(1 + (known - holding + 0.5) / (holding + 0.5)) / math.log(1 + (known - 0.5) / 1.5)
         return float(rarity**SHARPER)
