@@ -150,6 +150,10 @@ class AfterRun(Runnable[Any, Any]):
         if not isinstance(graph, CompiledStateGraph):
             raise ValueError(f"`around` takes a compiled graph, such as `graph.compile()`, got {graph!r}")
         theirs = graph.builder
+        if "messages" not in theirs.channels:
+            raise ValueError(
+                f"`around` takes a graph with the state field `messages`, got one with {[*theirs.channels]}"
+            )
         outer = StateGraph(
             theirs.state_schema,
             context_schema=theirs.context_schema,

@@ -215,7 +215,7 @@ def _fields_of(schema: type | None) -> dict[str, Any]:
     if not fields:
         raise ValueError(f"`state_schema` declares no fields: {schema!r}")
     if taken := sorted(
-        set(fields) & (RUN_FIELDS | set(get_type_hints(PrivateChannels)) | {"outcome", "feedback", "run"})
+        set(fields) & (RUN_FIELDS | set(get_type_hints(PrivateChannels)) | {"outcome", "feedback", "progress", "run"})
     ):
         raise ValueError(f"`state_schema` has the field {taken[0]!r}, which the agent itself uses: rename it")
     if "remaining_steps" in fields:  # schemas of prebuilt agents declare it as a number; LangGraph fills it

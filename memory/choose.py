@@ -13,7 +13,7 @@ from langgraph_reflexion.memory.gate import overlong
 from langgraph_reflexion.memory.index import names_any_task
 from langgraph_reflexion.memory.records import hash_of
 from langgraph_reflexion.memory.shelf import StoredLesson
-from langgraph_reflexion.memory.suspicion import shown_texts, suspicion
+from langgraph_reflexion.memory.suspicion import suspicion_of
 from langgraph_reflexion.schemas import SHOWN, Lesson
 from langgraph_reflexion.text.likeness import Advice, likeness, opposed
 from langgraph_reflexion.text.tokens import count_tokens
@@ -207,13 +207,8 @@ def doubt_of(found: StoredLesson) -> str | None:
     Words that a person approved are not checked. The approval is for exactly these words: if another program changes
     them, they are checked again.
     """
-    _, lesson, evidence = found
-    overlength = next(filter(None, (overlong(getattr(lesson, name)) for name in SHOWN)), None)
-    approved = evidence.approved_words
-    looked_at = [text for text in shown_texts(lesson) if not approved or hash_of(text) not in approved]
-    doubt = overlength or next(filter(None, (suspicion(text) for text in looked_at)), None)
-    together = f"{lesson.when} {lesson.text}" if lesson.when and lesson.text in looked_at else ""
-    return doubt or suspicion(together)
+    overlength = next(filter(None, (overlong(getattr(found.lesson, name)) for name in SHOWN)), None)
+    return overlength or suspicion_of(found.lesson, found.evidence.approved_words)
 
 
 def _replaced(lessons: Sequence[StoredLesson]) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -136,8 +136,9 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
         sources = [source for source in found.evidence.sources if _in_scope(source, what, since)]
         more, reverted = _reverted(shelf, found, changes, counts[id], sources, now, bulk=True)
         ops, undone = [*ops, *more], [*undone, *reverted]
-    if what is not None and not ops and not episodes and not _is_known(what, known.values()):
-        raise KeyError(given)
+    if what is not None and not ops and not episodes:
+        if all(change.run != what for found in known.values() for change in found.evidence.changes):
+            raise KeyError(given)
     if what is not None and not episodes:
         logger.warning("The episode of %s is no longer kept: what it counted is taken back only where listed", what)
     yield from _with_one_value(shelf, known, (yield from write(shelf, ops)))
@@ -194,10 +195,6 @@ def _in_scope(value: dict[str, Any], run: str | None, since: datetime | None) ->
     if since is not None:
         return datetime.fromisoformat(value["at"]) >= since
     return run in (value.get("run"), value.get("source"))
-
-
-def _is_known(run: str, known: Iterable[StoredLesson]) -> bool:
-    return any(change.run == run for found in known for change in found.evidence.changes)
 
 
 def _reverted(

@@ -41,7 +41,6 @@ from langgraph_reflexion.memory.records import (
     item_value,
     lesson_id,
     numbered,
-    out_of_bounds,
 )
 from langgraph_reflexion.memory.shelf import Shelf, StoredLesson, read_some
 from langgraph_reflexion.memory.suspicion import shown_texts, suspicion, suspicion_of
@@ -240,8 +239,6 @@ def _parsed_line(shelf: Shelf, line: str, untrusted: bool) -> Row:
         raise ValueError(
             f"its id {lesson.id!r} may contain only letters, digits, - and _, and may not be one of {reserved}"
         )
-    if wrong := out_of_bounds(lesson):
-        raise ValueError(wrong)
     if untrusted:
         kept = {name: getattr(lesson, name) for name in EDITABLE if name != "name"}
         lesson = Lesson(**kept, kind=lesson.kind, origin="observed")

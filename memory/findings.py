@@ -47,7 +47,7 @@ def finding_of(given: Any) -> Finding:
         raise ValueError(f"`category` must be one of {', '.join(CATEGORIES)}, got {category!r:.200}")
     if severity not in SEVERITIES:
         raise ValueError(f"`severity` must be one of {', '.join(SEVERITIES)}, got {severity!r:.200}")
-    texts = {name: _one_line(given.get(name)) for name in TEXTS}
+    texts = {name: one_line(text, MAX_TEXT) if isinstance(text := given.get(name), str) else "" for name in TEXTS}
     if not texts["description"]:
         raise ValueError(f"`description` must say what went wrong, got {given.get('description')!r:.200}")
     evidence, tool = given.get("evidence"), given.get("tool")
@@ -188,7 +188,3 @@ def _direction(scores: Sequence[float]) -> str:
         return "unknown"
     gain = (sum(scores[-half:]) - sum(scores[:half])) / half
     return "better" if gain > 2 else "worse" if gain < -2 else "steady"
-
-
-def _one_line(value: Any) -> str:
-    return one_line(value, MAX_TEXT) if isinstance(value, str) else ""

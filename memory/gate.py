@@ -80,20 +80,23 @@ CARE = frozenset(
     _ADVERB.sub("", token)
     for token in tokens(
         """
-        accuracy accurate answer approach ask attention attentive avoid best better calm care careful careless
-        cautious check clear close code complete concentrate concise consider correct deep detail different
-        diligent double effort ensure error everything first focus follow future give goal good hard improve
-        instruction keep lazy learn make mind mindful mistake next none null output pay plan possibility precise
-        problem proper quality question read reason reflect remember requirement respond response result review
-        right rush same sloppy slow smart solve stay step strive summary sure take task thing think thorough
-        thought time try understand user verify vigilant well work write wrong
+        accuracy accurate answer approach attention attentive avoid best better calm care careful careless
+        cautious check clear close code complete concentrate consider correct deep detail different diligent
+        double effort ensure error everything first focus follow future give goal good hard improve instruction
+        keep lazy learn make mind mindful mistake next pay plan possibility precise problem proper quality
+        question read reason reflect remember requirement respond response result review right rush same
+        sloppy slow smart solve stay step strive sure take task thing think thorough thought try understand
+        user verify vigilant well work write wrong
         """
     )
 )
 """Words in which a reminder to take care is written: a text that holds no other says nothing that can be done."""
 
-_NOT_TO_BE = lazy_pattern(r"\b(?:stop (?:being|making|rushing)|be less)\b", re.IGNORECASE)
-"""What comes before a fault that is to be avoided. By itself, `Stop at the first error` says what to do."""
+_CARE_PHRASE = lazy_pattern(
+    r"\b(?:stop (?:being|making|rushing)|be less|as asked|(?:next|this|every|each) time|(?:your|more|enough) time)\b",
+    re.IGNORECASE,
+)
+"""The same in phrases whose words alone may say what to do, as in `Stop at the first error` or `Answer with a time`."""
 
 _CARE_CHINESE = lazy_pattern(
     "下次|今后|务必|计划|仔细|认真|小心|注意|谨慎|努力|理解|用户|需求|题目|要求|保持|专注|提高|准确|正确|质量|思考|检查|避免|犯错|错误"
@@ -104,8 +107,8 @@ _UNSPACED = lazy_pattern(f"[{UNSPACED}]")
 _FIGURE = lazy_pattern(r"(?<!\d)\d+(?!\d|\s*(?:%|percent\b|[次遍倍]))")
 """A number that is part of the advice itself, not a count or an amount."""
 
-_CHOICE = lazy_pattern(r"(?<![\w'’./])(?:(?!i\b)[b-z]|yes)(?![./]?\w)", re.IGNORECASE)
-"""A letter that stands for something (`Use B.`), or a yes: the tokenizer drops both."""
+_CHOICE = lazy_pattern(r"(?<![\w'’./])(?:(?!i\b)[b-z]|yes|only)(?![./]?\w)", re.IGNORECASE)
+"""A letter that stands for something (`Use B.`), a yes or an only: the tokenizer drops these."""
 
 
 def tidy(lesson: Lesson) -> Lesson:
@@ -154,7 +157,7 @@ def refusal(lesson: Lesson, task: str | None = None, answer: str | None = None) 
 
 def concrete(text: str) -> bool:
     """Whether a text says something concrete to do, more than `be careful`."""
-    words = [word for word in tokens(_NOT_TO_BE.sub("", text)) if not (word.isdecimal() or _UNSPACED.match(word))]
+    words = [word for word in tokens(_CARE_PHRASE.sub("", text)) if not (word.isdecimal() or _UNSPACED.match(word))]
     return (
         any(_ADVERB.sub("", word) not in CARE for word in words)
         or len(_CARE_CHINESE.sub("", "".join(_UNSPACED.findall(text)))) >= 2

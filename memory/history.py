@@ -27,7 +27,7 @@ from langgraph_reflexion.memory.shelf import (
     read_one,
     read_some,
 )
-from langgraph_reflexion.schemas import Episode, Failure, Lesson
+from langgraph_reflexion.schemas import Episode, Lesson
 from langgraph_reflexion.text.tokens import tokens
 
 logger = logging.getLogger(__name__)
@@ -198,9 +198,9 @@ def _why(found: StoredLesson, episode: Episode) -> str:
     if step:
         failure = next((past for past in reversed(episode.failures) if past.step <= step), None)
         if failure is not None:
-            return f"{_bound(found, failure)} at step {step}: {failure.signal}" + (
-                f" of {failure.tool}" * bool(failure.tool)
-            )
+            very = failure.fingerprint and failure.fingerprint in fingerprints(found.item.value)
+            why = "it is for the very failure" if very else "it fits the failure"
+            return f"{why} at step {step}: {failure.signal}" + f" of {failure.tool}" * bool(failure.tool)
     if holds_always(found):
         return "it holds for every task"
     own = {*tokens(f"{lesson.text} {lesson.when} {' '.join(lesson.tags)}")}
@@ -211,12 +211,6 @@ def _why(found: StoredLesson, episode: Episode) -> str:
             telling = sorted(shared, key=lambda word: (-len(word), word))[:MOST]
             return f"{who} speaks of {', '.join(as_written.get(word, word).lower() for word in telling)}"
     return "it is for the topic of the task, or the store's embedding model finds the two similar"
-
-
-def _bound(found: StoredLesson, failure: Failure) -> str:
-    if failure.fingerprint and failure.fingerprint in fingerprints(found.item.value):
-        return "it is for the very failure"
-    return "it fits the failure"
 
 
 def hidden(shelf: Shelf, lesson: str) -> Plan[str | None]:

@@ -123,7 +123,6 @@ class Index:
         self._by_task_word: dict[str, set[str]] = {}
         """The lessons that were taught by a task with this word."""
         self._by_failure: dict[str, set[str]] = {}
-        self._by_topic: dict[str, set[str]] = {}
         self._always: set[str] = set()
         with _LOCK:
             _OPEN.add(self)
@@ -189,11 +188,6 @@ class Index:
         with self.lock:
             return set(self._by_failure.get(fingerprint, ()))
 
-    def of_topic(self, topic: str) -> list[Item]:
-        """The lessons of this topic."""
-        with self.lock:
-            return [self.entries[key].item for key in self._by_topic.get(topic, ())]
-
     def always(self) -> list[str]:
         """The keys of the lessons whose words hold for any task. `holds_always` also asks who says so."""
         with self.lock:
@@ -246,24 +240,18 @@ class Index:
 
     def _tables(self, entry: Entry) -> Iterable[tuple[dict[str, set[str]], Iterable[str]]]:
         """Each table of keys, with the names under which it has this lesson's."""
-        value, topic = entry.item.value, entry.item.value.get("topic")
         return (
             (self._by_word, entry.words),
             (self._by_task_word, frozenset().union(*entry.tasks)),
-            (self._by_failure, fingerprints(value)),
-            (self._by_topic, [topic] if isinstance(topic, str) else []),
+            (self._by_failure, fingerprints(entry.item.value)),
         )
 
 
 def names_any_task(value: Mapping[str, Any]) -> bool:
     """Whether a record is a preference, a project fact or a named rule whose `when` means any task."""
-    named = value.get("kind") in ("preference", "project") or bool(value.get("name"))
-    return named and _is_any_task(str(value.get("when") or ""))
-
-
-def _is_any_task(when: str) -> bool:
-    """Whether the first clause of a `when` means any task."""
-    clause = re.split("[,;.，；。]", when)[0].strip()
+    if value.get("kind") not in ("preference", "project") and not value.get("name"):
+        return False
+    clause = re.split("[,;.，；。]", str(value.get("when") or ""))[0].strip()  # the first one counts
     words = set(re.findall(r"\w+", clause.casefold()))
     if not words or ANY_IN_CHINESE.fullmatch(clause):
         return True
@@ -286,25 +274,21 @@ def remove_everywhere(store: BaseStore, namespace: Namespace, keys: Collection[s
 class Indexes:
     """The indexes of several namespaces, shared by the books of an agent's runs."""
 
-    def __init__(self, most: int = KEPT) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._of: weakref.WeakKeyDictionary[BaseStore, dict[Namespace, Index]] = weakref.WeakKeyDictionary()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Indexes:
-        return Indexes(self._most)  # what an index holds, a copy reads again
+        return Indexes()  # what an index holds, a copy reads again
 
     def index(self, store: BaseStore, namespace: Namespace) -> Index:
         """The index of this namespace of this store."""
         with self._lock:
-            try:
-                indexes = self._of.setdefault(store, {})
-            except TypeError:  # a store that cannot be weakly referenced gets a new index each time
-                return Index(store, namespace)
+            indexes = self._of.setdefault(store, {})
             found = indexes.pop(namespace, None) or Index(store, namespace)
             indexes[namespace] = found
             lessons = sum(len(index.items) for index in indexes.values())
-            while len(indexes) > 1 and (len(indexes) > self._most or lessons > KEPT_LESSONS):
+            while len(indexes) > 1 and (len(indexes) > KEPT or lessons > KEPT_LESSONS):
                 lessons -= len(indexes.pop(next(iter(indexes))).items)  # the least recently used
             return found
 

@@ -75,6 +75,7 @@ class ErrorNotebook:
         """
         if score is not None and not _is_score(score):
             raise ValueError(f"`score` must be a number from 0 to 100 or None, got {score!r}")
+        check_text(session, "session")
         known, sessions = yield from self._read()
         foreign = foreign if isinstance(foreign, Foreign) else Foreign(foreign)
         made: dict[str, Finding] = {}

@@ -152,9 +152,11 @@ def recall(
         return item.key in items and item.key not in exclude and is_usable(item, now, tools, failure)
 
     topic = topic or topic_for(task, policy)
-    always = (
-        [] if failure is not None else _always((items[key] for key in shelf.index.always() if key in items), usable)
+    holding = [items[key] for key in shelf.index.always() if key in items] if failure is None else []
+    newest = sorted(
+        filter(usable, holding), key=lambda item: (str(item.value.get("created_at")), item.key), reverse=True
     )
+    always = [item.key for item in newest]
     weights, request = yield from _query_words(shelf, task)
     if failure is None:
         scores = yield from _for_task(shelf, request, weights, usable, one_line(topic, LENGTHS["topic"]) or GENERAL)
@@ -320,7 +322,8 @@ def _for_task(
     index = shelf.index
 
     def may_fit(item: Item) -> bool:
-        return usable(item) and not _fits_when_not(index, index.entries[item.key], weights)
+        entry = index.entries.get(item.key)  # another thread may forget it meanwhile
+        return entry is not None and usable(item) and not _fits_when_not(index, entry, weights)
 
     near = yield from _similarities(shelf, request)
     scores = match(index, weights, may_fit, near=near)
@@ -330,7 +333,8 @@ def _for_task(
         scores[key] = max(scores.get(key, 0.0), 1.0, likeness * best)
     fit: dict[str, Fit] = {}
     for key, score in scores.items():
-        entry = index.entries[key]
+        if (entry := index.entries.get(key)) is None:
+            continue
         # However many lessons there are for the same occasion, one whose occasion the task meets fits.
         is_met = len(entry.when & weights.keys()) >= 2 and share_met(index, entry.when, weights) >= MET
         if score >= 1 or is_met:
@@ -373,13 +377,15 @@ def _for_failure(
     by_task = match(index, weights, usable)
     scores: dict[str, float] = {}
     for key in {**by_evidence, **by_task}:
-        alike = _is_bound_to(index.entries[key].item.value, failure)
+        if (entry := index.entries.get(key)) is None:
+            continue
+        alike = _is_bound_to(entry.item.value, failure)
         score = max(by_evidence.get(key, 0.0), by_task.get(key, 0.0) if alike else 0.0)
         if score >= 1 or (alike and failure.tool is not None and by_evidence.get(key, 0.0) >= HALF):
             scores[key] = score / (score + 1) + alike
-    bound = [key for key in index.bound_to(failure.fingerprint) if key in index.entries] if failure.fingerprint else []
-    for key in bound:
-        entry = index.entries[key]
+    keys = index.bound_to(failure.fingerprint) if failure.fingerprint else ()
+    bound = {key: entry for key in keys if (entry := index.entries.get(key)) is not None}
+    for key, entry in bound.items():
         share = share_met(index, entry.when, weights)
         # A check may say the same of every task, so of several lessons, those that name another occasion do not apply.
         several = failure.tool is None and len(bound) > 1
@@ -420,8 +426,9 @@ def _of_custom_topic(index: Index, topic: str, scores: Mapping[str, float]) -> l
     """
     if topic in (*TOPICS, GENERAL):
         return []
-    found = [item for item in index.of_topic(topic) if is_live(item)]
-    if not found or 2 * len(found) >= sum(map(is_live, list(index.items.values()))):
+    live = [item for item in index.items.values() if is_live(item)]
+    found = [item for item in live if item.value.get("topic") == topic]
+    if 2 * len(found) >= len(live):
         return []
     found.sort(key=lambda item: (str(item.value.get("created_at")), item.key), reverse=True)
     return sorted(found, key=lambda item: (-scores.get(item.key, 0.0), item.value["status"] != "active"))
@@ -434,7 +441,7 @@ def _for_any_task_of_topic(
     known = {*weights, *ANY_REQUEST}
     general = known | NAMES.get(topic, frozenset())
     found = []
-    for key, entry in index.entries.items():
+    for key, entry in list(index.entries.items()):  # other threads add to it
         value = entry.item.value
         own = value.get("topic") == topic or (value.get("topic") is None and not entry.when.isdisjoint(weights))
         if not own or any(w.isascii() and w not in general for w in entry.when):
@@ -443,13 +450,6 @@ def _for_any_task_of_topic(
         if when and usable(entry.item) and specific_words(topic, when) <= known:
             found.append(key)
     return found
-
-
-def _always(items: Iterable[Item], usable: Callable[[Item], bool]) -> list[str]:
-    """The usable ones of these lessons, which hold for any task, the newest first."""
-    found = [item for item in items if usable(item)]
-    found.sort(key=lambda item: (str(item.value.get("created_at")), item.key), reverse=True)
-    return [item.key for item in found]
 
 
 def _may_be_shown(found: StoredLesson, policy: MemoryPolicy) -> bool:

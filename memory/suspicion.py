@@ -17,8 +17,9 @@ import re
 import string
 import unicodedata
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
+from langgraph_reflexion.memory.records import hash_of
 from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.tokens import UNSPACED
@@ -92,11 +93,12 @@ def suspicion(text: str) -> str | None:
     return None
 
 
-def suspicion_of(lesson: Lesson) -> str | None:
+def suspicion_of(lesson: Lesson, approved: Collection[str] = ()) -> str | None:
     """Why a lesson must not be shown, or `None`. Checks every field that a model may read, and `when` together with
-    `text`."""
-    together = [f"{lesson.when} {lesson.text}"] if lesson.when else []
-    return next(filter(None, map(suspicion, [*shown_texts(lesson), *together])), None)
+    `text`, except texts whose hashes are in `approved`."""
+    texts = [text for text in shown_texts(lesson) if not approved or hash_of(text) not in approved]
+    together = [f"{lesson.when} {lesson.text}"] if lesson.when and lesson.text in texts else []
+    return next(filter(None, map(suspicion, [*texts, *together])), None)
 
 
 def shown_texts(lesson: Lesson) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from typing import Any
 
@@ -38,6 +39,7 @@ from langgraph_reflexion.state import (
     task_in,
     whole_conversation,
 )
+from langgraph_reflexion.text.json_text import is_json
 from langgraph_reflexion.text.literals import fingerprint
 
 EVIDENCE = 8_000
@@ -59,6 +61,8 @@ def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, conf
         value, fault = yield from _formatted(
             response_format, actor, budget, state, text, config, meter, from_model=message is not None
         )
+        if not fault and pending_decision(state) is not None and is_json(text) and response_format.read(text)[1]:
+            text = edited = json.dumps(response_format.plain(value), ensure_ascii=False)  # not the text that misfits
         if fault:
             verdicts.append(Verdict(passed=False, feedback=fault, check="response_format"))
     if not verdicts:
@@ -68,8 +72,9 @@ def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, conf
         seconds = partial(budget.seconds_left, state)
         judged = yield from verdicts_on(evaluator.checks, value, run, meter, seconds, read_edit)
         verdicts = [with_contradiction(verdict, success_score) for verdict in judged.verdicts]
-        value, edited = judged.answer, judged.edited
-        text = text if edited is None else edited
+        value = judged.answer
+        if judged.edited is not None:
+            text = edited = judged.edited
     accepted, score = combine_verdicts(verdicts, success_score)
     update: Update = {"verdicts": verdicts, "resumed_at": state["resumed_at"], "failure": None}
     failures = state["failures"]

@@ -42,9 +42,7 @@ def observe(tools: Toolbox, budget: Budget, prompts: Prompts, state: State, conf
     if turn is None:
         return {"progress": {"node": "observe", "results": 0, "failures": []}}
     update = _cleared_by_an_edit(state)
-    ran = [
-        _ran(state, call, answer) for call, answer in _pairs(turn, answers) if not details_of(answer).get("rejected")
-    ]
+    ran = [_ran(state, call, answer) for call, answer in _pairs(turn, answers)]
     keys = [result.observed.key for result in ran]
     # Each request for a blocked call counts.
     blocked = {
@@ -110,8 +108,8 @@ def _ran(state: State, call: ToolCall, answer: ToolMessage) -> RanCall:
 
 def _error(state: State, call: ToolCall, answer: ToolMessage) -> Failure | None:
     """The failure of a call that ended in an error, or None if it went well."""
-    if answer.status != "error":
-        return None
+    if answer.status != "error" or details_of(answer).get("rejected"):
+        return None  # that a person or another middleware did not let it run is no failure, only asking again is
     error_class: ErrorClass = details_of(answer).get("error_class", "exception")
     evidence = bounded(f"{call['name']}({call['args']}) failed. {answer.text}", EVIDENCE)
     # An error that quotes the call's own values is the same mistake as one that quotes others.

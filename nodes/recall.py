@@ -61,7 +61,7 @@ class AgentMemory:
             )
             return None
         user = user or field_of(context, "user_id") or configurable.get("user_id")
-        if self.policy.by_user and user:
+        if self.policy.by_user and user and "{user_id}" not in (self.policy.namespace or ()):
             return [*namespace, label(str(user))]
         return [*namespace]
 

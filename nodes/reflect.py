@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -23,6 +24,9 @@ from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import Depth, Failure, Memo, Reflection, StopReason
 from langgraph_reflexion.state import Blocked, State, Tally, Update
 from langgraph_reflexion.text.likeness import likeness
+from langgraph_reflexion.text.literals import mask_secrets
+
+logger = logging.getLogger(__name__)
 
 KEPT_REFLECTIONS = 3
 """Reflections shown to the next attempt of a trial, as many as failure turns stay complete in a run."""
@@ -57,6 +61,7 @@ def reflect(
     read, depth, tally = yield from _ask(case)
     update |= {"tally": tally, "progress": {"node": "reflect", "depth": depth}}
     if read.reflection is None:
+        logger.warning("The run goes on without a reflection: %s", mask_secrets(read.reason))
         _emit(case, None, "unreadable", read.reason)
         return {**update, "blocked": _blocked(budget, state, failure)}
     for text, reason in read.dropped:

@@ -119,8 +119,8 @@ def ask_for_reflection(case: Case, depth: Depth) -> Waits[ReadReflection]:
             raise_control_flow(fault)
             case.meter.add(COST_OF_NO_REPLY)
             reason = describe(fault)
-            if model_fault(fault) == "setting":
-                raise
+            if model_fault(fault) == "setting" and not (case.actor.raises_faults and case.reflector.model is None):
+                raise  # not of an agent's own model in a middleware: another one may answer in its place
             continue
         asked = messages if mode == "free" else [*messages, HumanMessage(json.dumps(schema))]
         case.meter.add(case.budget.cost(asked, reply))

@@ -19,7 +19,7 @@ from langgraph_reflexion.nodes.recall import AgentMemory, best_effort
 from langgraph_reflexion.nodes.tool import details_of
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator, origin_of_verdicts
-from langgraph_reflexion.schemas import DECISION_SIGNALS, Lesson, Origin, Reflection, Trigger
+from langgraph_reflexion.schemas import DECISION_SIGNALS, Failure, Lesson, Origin, Reflection, Trigger
 from langgraph_reflexion.state import State, Update, is_from_user, start_of_run, task_in, whole_conversation
 from langgraph_reflexion.text.json_text import texts_in
 from langgraph_reflexion.text.likeness import same
@@ -137,7 +137,7 @@ def _is_confirmed(evaluator: Evaluator, budget: Budget, state: State, count: int
         )
     # All other signals end with the answer: a check, a loop, no progress, the user's feedback.
     origin = origin_of_verdicts(evaluator.checks, state["verdicts"], budget.limits.success_score, accepted=True)
-    return accepted and origin == "verified" and failure.signal != "feedback"
+    return accepted and origin == "verified" and failure.signal != "feedback" and not is_broken_check(failure)
 
 
 def _messages_after(state: State, count: int) -> list[AnyMessage]:
@@ -153,6 +153,8 @@ def _advice_that_worked(memory: AgentMemory, state: State) -> Reflection | None:
 
     If no answer was rejected and its reflection left a lesson, that lesson already says the same.
     """
+    if all(map(is_broken_check, state["failures"])):
+        return None  # nothing was wrong but the check itself
     made, advised = state["reflections"], state["tally"]["advised"]
     rejected = len(state["attempts"]) - 1
     if not made or advised[-1] != rejected:
@@ -160,6 +162,11 @@ def _advice_that_worked(memory: AgentMemory, state: State) -> Reflection | None:
     if not rejected and (state["lessons_written"] or _has_failed_since_advice(state)):
         return None
     return None if _why_not_saved(memory, made[-1]) else made[-1]
+
+
+def is_broken_check(failure: Failure) -> bool:
+    """Whether a check raised, so that the failure says nothing about the answer."""
+    return failure.signal == "check_failed" and failure.error_class == "exception"
 
 
 def _has_failed_since_advice(state: State) -> bool:
@@ -230,7 +237,7 @@ class LessonWriter:
         kept = result.kept
         if report_refusals or kept is not None:
             text = kept.text if kept is not None and result.action == "added" else lesson.text
-            lesson_id = kept.id if kept is not None else None
+            lesson_id = result.lesson.id if result.lesson is not None else None
             emit_lesson(self._config, lesson.kind, text, result.action, result.reason, lesson_id)
         return result
 
@@ -240,7 +247,7 @@ def _first_origin(evaluator: Evaluator, budget: Budget, state: State) -> Origin:
     failure = state["failure"]
     if failure is not None and failure.signal == "feedback":
         return "told"
-    if failure is None or failure.signal != "check_failed":
+    if failure is None or failure.signal != "check_failed" or is_broken_check(failure):
         return "observed"
     origin = origin_of_verdicts(evaluator.checks, state["verdicts"], budget.limits.success_score, accepted=False)
     return "observed" if origin == "verified" else origin

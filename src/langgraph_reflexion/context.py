@@ -196,7 +196,7 @@ UTC_NOW = partial(datetime.now, UTC)
 
 
 def aware(clock: Callable[[], datetime] | None) -> Callable[[], datetime]:
-    """The caller's clock, checked to return aware datetimes. Without one, the default clock."""
+    """The caller's clock, in UTC, checked to return aware datetimes. Without one, the default clock."""
     if clock is None or clock is UTC_NOW:
         return UTC_NOW
     if not callable(clock):
@@ -206,7 +206,7 @@ def aware(clock: Callable[[], datetime] | None) -> Callable[[], datetime]:
         time = clock()
         if not isinstance(time, datetime) or time.tzinfo is None:
             raise ValueError(f"`clock` must return an aware datetime, such as datetime.now(UTC), got {time!r}")
-        return time
+        return time.astimezone(UTC)  # recorded times are compared as text
 
     return now
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from langchain_core.messages import AnyMessage, ToolCall
-from pydantic import BaseModel, ConfigDict, Field, SkipValidation, field_validator, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SkipValidation, field_validator, model_validator
 from typing_extensions import TypeIs
 
 Signal = Literal[
@@ -355,6 +355,10 @@ class Trigger(Value):
     fingerprint: str | None = None
 
 
+Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
+"""A count of runs. A wrong one must not overflow what is computed with it."""
+
+
 class Lesson(Value):
     """Advice that is kept from a reflection, with its record since then."""
 
@@ -383,22 +387,22 @@ class Lesson(Value):
     confidence: float | None = Field(default=None, ge=0, le=100)
     """How sure the reflection was, from 0 to 100."""
     sources: list[str] = Field(default_factory=list, description="Ids of the episodes it is based on.")
-    shown: int = 0
+    shown: Count = 0
     """How many finished runs were shown it."""
-    wins: int = 0
+    wins: Count = 0
     """Runs won with it."""
-    losses: int = 0
+    losses: Count = 0
     """Runs lost with it."""
-    withheld_wins: int = 0
+    withheld_wins: Count = 0
     """Runs won while it was withheld."""
-    withheld_losses: int = 0
+    withheld_losses: Count = 0
     """Runs lost while it was withheld."""
     supersedes: list[str] = Field(default_factory=list)
     """Ids of the lessons that it replaces or summarizes."""
-    created_at: datetime | None = None
-    updated_at: datetime | None = None
-    last_used_at: datetime | None = None
-    expires_at: datetime | None = None
+    created_at: AwareDatetime | None = None
+    updated_at: AwareDatetime | None = None
+    last_used_at: AwareDatetime | None = None
+    expires_at: AwareDatetime | None = None
     version: int = 1
     """Rises with each update."""
     name: str | None = Field(default=None, pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64)
@@ -442,7 +446,7 @@ class Episode(Value):
     """What failed in the run."""
     reflections: list[Reflection] = Field(default_factory=list)
     """What the model made of it."""
-    created_at: datetime | None = None
+    created_at: AwareDatetime | None = None
     seconds: float = 0.0
     """How long the run took."""
     status: Status = "unverified"

@@ -61,7 +61,7 @@ def read_all_ways(book: LessonBook, lesson: str) -> list[str]:
 def test_a_count_that_cannot_be_computed_with_is_refused_and_left_out(book: LessonBook) -> None:
     lesson = book.lessons()[0]
     line = lesson.model_dump(mode="json") | {"id": "huge", "text": "Polish the xylophone.", "wins": HUGE}
-    with pytest.raises(LessonError, match="`wins` must be 1,000,000,000 or less"):
+    with pytest.raises(LessonError, match="wins: Input should be less than or equal to 1000000000"):
         book.load(StringIO(json.dumps(line)))
     book.store.put(("team", "lessons"), "huge", line)
     assert [found.id for found in book.recall(TASK)] == [lesson.id]

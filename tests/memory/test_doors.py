@@ -155,7 +155,7 @@ async def test_a_book_of_many_lessons_lets_others_on_the_loop_have_their_turn() 
 
 
 def test_books_that_share_indexes_analyse_a_text_once() -> None:
-    indexes, store = Indexes(most=2), InMemoryStore()
+    indexes, store = Indexes(), InMemoryStore()
     books = [LessonBook(store, ("team",), indexes=indexes) for _ in range(2)]
     books[0].add(a_rule())
     assert books[0].recall("Propose a slot that is not busy.")

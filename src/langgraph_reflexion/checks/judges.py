@@ -69,6 +69,9 @@ _DENIES = re.compile(
     re.IGNORECASE,
 )
 """Words that deny the answer they stand beside, or name another one."""
+BESIDE = 20
+"""Characters on each side of an answer in which such a word is about it."""
+
 
 NOBODY_TO_ASK = "no person could be asked: compile the graph with a checkpointer"
 REVIEW_REPLY = 'true, {"refuse": reason} or {"edit": text}'
@@ -246,8 +249,8 @@ def read_verdict(text: str, success_score: float = 80, dimensions: Iterable[str]
         objects = [found for found in values_in(without_thinking(text)) if isinstance(found, Whole)]
     except TangledError as fault:
         return _unreadable(str(fault))
-    verdicts = [(fields, found.twice) for found in objects if (fields := _fields(found.value, named))]
-    if any(twice is not None for _, twice in verdicts):
+    verdicts = [(fields, found) for found in objects if (fields := _fields(found.value, named))]
+    if any(found.twice is not None or _has_key_twice(found.value) for _, found in verdicts):
         return _unreadable("it gives a key twice")
     if len({json.dumps(fields, sort_keys=True) for fields, _ in verdicts}) != 1:
         return _unreadable(
@@ -268,6 +271,12 @@ def _fields(value: Any, dimensions: Set[str]) -> dict[str, Any]:
     fields: dict[str, Any] = {"dimensions": beside}
     fields |= {known[_folded(key)]: item for key, item in given.items() if _folded(key) in known}
     return fields if any(name in fields for name in (*ACCEPTANCE, "score")) else {}
+
+
+def _has_key_twice(given: Mapping[str, Any]) -> bool:
+    """Whether two spellings of one key have different values: `{"passed": false, "Passed": true}`."""
+    values: dict[str, Any] = {}
+    return any(values.setdefault(_folded(key), item) != item for key, item in given.items())
 
 
 def _folded(key: str) -> str:
@@ -379,10 +388,10 @@ def _agree(reply: str, answer: str) -> bool:
     short, long = sorted((ours, theirs), key=len)
     if len(short) > SHORT_ANSWER:
         return likeness(reply, answer) >= SAME_ANSWER
-    sentence = reply if long == ours else answer
     has_spaces = short.isascii() or " " in long
-    held = f" {short} " in f" {long} " if has_spaces else short in long
-    return bool(short) and held and not _DENIES.search(sentence)
+    sentence, wanted = (f" {long} ", f" {short} ") if has_spaces else (long, short)
+    before, held, after = sentence.partition(wanted) if short else ("", "", "")
+    return bool(held) and not _DENIES.search(f"{before[-BESIDE:]} {after[:BESIDE]}")
 
 
 # ---------------------------------------------------------------- a person

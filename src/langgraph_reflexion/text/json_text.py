@@ -33,8 +33,6 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _OPENING = re.compile(r"\{(?=\s*[\"'\w}/#])|\[(?=\s*[\"'\w\[{\]+-])")
 _BRACE = re.compile(r"[{}]")
 _FENCE = re.compile(r"^[ \t]*```[\w+-]*[ \t]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
-_SURROGATE_PAIR = re.compile("([\ud800-\udbff])([\udc00-\udfff])")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -91,9 +89,9 @@ def read_json(text: str) -> Any:
     """
     text = valid_text(text)
     with suppress(ValueError):
-        # An escape may be half a character, and `int` refuses NaN. The lenient parser handles both.
+        # An escape may be half a character, and neither NaN nor 1e999 is a number. The lenient parser handles these.
         if "\\u" not in text and text.count("[") + text.count("{") <= DEPTH:
-            return json.loads(text, object_pairs_hook=_unique, parse_constant=int)
+            return json.loads(text, object_pairs_hook=_unique, parse_constant=int, parse_float=_finite)
     try:
         text = after_thinking(text)
         all_of_it = only_value(text)
@@ -111,6 +109,21 @@ def read_json(text: str) -> Any:
     if found.twice is not None:
         raise JsonError(f"The reply is ambiguous: the key `{found.twice}` is given twice in one object.")
     return found.value
+
+
+def is_json(text: str) -> bool:
+    """Whether a text is one JSON value."""
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _finite(number: str) -> float:
+    if math.isinf(found := float(number)):
+        raise ValueError(f"{number} is too large")
+    return found
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -156,9 +169,7 @@ def only_value(text: str) -> Whole | Torn:
 
 def valid_text(text: str) -> str:
     """Return the text with surrogate pairs joined and lone surrogates, which no provider takes, replaced."""
-    if text.isascii() or not _SURROGATE.search(text):
-        return text
-    return _SURROGATE.sub("\ufffd", _SURROGATE_PAIR.sub(lambda pair: _join(*pair.groups()), text))
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def texts_in(value: Any) -> list[str]:
@@ -342,11 +353,6 @@ def _closing(text: str, start: int) -> int:
 
 def _unescaped(escape: re.Match[str]) -> str:
     return chr(int(escape[1], 16)) if escape[1] else _ESCAPES.get(escape[2], escape[0])
-
-
-def _join(high: str, low: str) -> str:
-    """Return the one character that two surrogates stand for."""
-    return chr(0x10000 + ((ord(high) - 0xD800) << 10) + (ord(low) - 0xDC00))
 
 
 def _number(number: re.Match[str], at: int) -> int | float:

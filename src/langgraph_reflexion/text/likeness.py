@@ -11,7 +11,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence, Set
 from functools import cached_property
-from itertools import pairwise
 
 from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.tokens import UNSPACED, characters, fold, stem, tokens, word_set
@@ -238,10 +237,7 @@ def _rearranged(a: str, b: str) -> bool:
     Clauses may change places, words within one hardly.
     """
     left, right = _clauses(a), _clauses(b)
-    if len(left) == len(right) == 1 and left != right and sorted(left[0]) == sorted(right[0]):
-        return True
-    ours, theirs = ({pair for clause in clauses for pair in pairwise(clause)} for clauses in (left, right))
-    return 3 * len(ours & theirs) < 2 * min(len(ours), len(theirs))
+    return len(left) == len(right) == 1 and left != right and sorted(left[0]) == sorted(right[0])
 
 
 def _clauses(text: str) -> list[list[str]]:
