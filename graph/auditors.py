@@ -23,13 +23,13 @@ from langgraph_reflexion.graph.background import Background, run_audit
 from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.nodes.auditing.auditors import Auditor, Books, audit_errors, audit_memories, conclude
-from langgraph_reflexion.nodes.auditing.prompt_and_reply import failures_of, fault_in, transcript_in
+from langgraph_reflexion.nodes.auditing.prompt_and_reply import fault_in, transcript_in
 from langgraph_reflexion.nodes.auditing.reading_tools import ReadingTools
 from langgraph_reflexion.nodes.host import Step, emit, run_id, runtime_of, saver_of, thread_of
 from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.prompts import Prompts
-from langgraph_reflexion.schemas import Category
-from langgraph_reflexion.state import Update, read_channels, start_of_run
+from langgraph_reflexion.schemas import Category, Outcome
+from langgraph_reflexion.state import Update, start_of_run
 
 TURNS = {"errors": 4, "memories": 5}
 """Default number of turns of each auditor."""
@@ -181,20 +181,22 @@ class AfterRun(Runnable[Any, Any]):
 
     def _run_of_state(self, state: Any, config: RunnableConfig) -> AuditedRun | None:
         """A graph's state in the auditors' format. `None` if the run is not over but waits for a person."""
-        values = read_channels(dict(state) if isinstance(state, Mapping) else vars(state))
-        outcome, about, memory = values.get("outcome"), values.get("about"), self.settings.memory
-        if getattr(outcome, "status", None) == "needs_input":
+        values = dict(state) if isinstance(state, Mapping) else vars(state)
+        memory, outcome = self.settings.memory, values.get("outcome")
+        outcome = outcome if isinstance(outcome, Outcome) else None
+        about = (values.get("run") or values).get("about") if self.settings.in_agent else None
+        if outcome is not None and outcome.status == "needs_input":
             return None
         messages = transcript_in(values.get("messages"))
-        if about is not None and self.settings.in_agent:
+        if about is not None:
             namespace = about["namespace"]
         else:
             namespace = memory.namespace_for(config) if memory is not None else None
         return AuditedRun(
             messages=messages,
             start=start_of_run(messages, about["task_id"] if about is not None else None),
-            session=getattr(outcome, "run_id", None) or run_id(config),
-            failures=failures_of(outcome),
+            session=outcome.run_id if outcome is not None else run_id(config),
+            failures=[f"{failure.signal}: {failure.evidence}" for failure in outcome.failures] if outcome else [],
             namespace=namespace,
         )
 

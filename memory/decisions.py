@@ -136,9 +136,9 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
         sources = [source for source in found.evidence.sources if _in_scope(source, what, since)]
         more, reverted = _reverted(shelf, found, changes, counts[id], sources, now, bulk=True)
         ops, undone = [*ops, *more], [*undone, *reverted]
-    if what is not None and not ops and not episodes:
-        if all(change.run != what for found in known.values() for change in found.evidence.changes):
-            raise KeyError(given)
+    runs = {change.run for found in known.values() for change in found.evidence.changes}
+    if what is not None and not ops and not episodes and what not in runs:
+        raise KeyError(given)
     if what is not None and not episodes:
         logger.warning("The episode of %s is no longer kept: what it counted is taken back only where listed", what)
     yield from _with_one_value(shelf, known, (yield from write(shelf, ops)))

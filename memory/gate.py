@@ -83,7 +83,7 @@ CARE = frozenset(
         accuracy accurate answer approach attention attentive avoid best better calm care careful careless
         cautious check clear close code complete concentrate consider correct deep detail different diligent
         double effort ensure error everything first focus follow future give goal good hard improve instruction
-        keep lazy learn make mind mindful mistake next pay plan possibility precise problem proper quality
+        keep lazy learn make mind mindful mistake next none null pay plan possibility precise problem proper quality
         question read reason reflect remember requirement respond response result review right rush same
         sloppy slow smart solve stay step strive sure take task thing think thorough thought try understand
         user verify vigilant well work write wrong
@@ -93,7 +93,7 @@ CARE = frozenset(
 """Words in which a reminder to take care is written: a text that holds no other says nothing that can be done."""
 
 _CARE_PHRASE = lazy_pattern(
-    r"\b(?:stop (?:being|making|rushing)|be less|as asked|(?:next|this|every|each) time|(?:your|more|enough) time)\b",
+    r"\b(?:stop (?:being|making|rushing)|be less|as asked|(?:next|this|every|each|take|your|more|enough) time)\b",
     re.IGNORECASE,
 )
 """The same in phrases whose words alone may say what to do, as in `Stop at the first error` or `Answer with a time`."""

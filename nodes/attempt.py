@@ -239,14 +239,12 @@ def _raised(
         fingerprint=fingerprint("tool_error", name, describe(fault)),
     )
     tried = len(state["failures"]) - state["tally"]["mark"]["failures"] + 1
-    if tried > trial.retries:
+    wait = pause_before(fault, tried - 1, budget.seconds_left(state)) if is_transient(fault) else 0.0
+    if tried > trial.retries or wait is None:
         # A transient error, such as a lost connection, says nothing about the worker's approach to the task.
         return _used_up(budget, state, config, update, failure, "model_error", reflects=not is_transient(fault))
     failure = _record_failure(state, config, failure)
-    left = budget.seconds_left(state)
-    wait = pause_before(fault, tried - 1) if is_transient(fault) else 0.0
-    if wait and (left is None or wait < left):
-        yield pause(wait)
+    yield pause(wait)
     return {**update, "failures": [*state["failures"], failure]}
 
 

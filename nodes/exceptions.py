@@ -161,16 +161,17 @@ def is_lost_connection(error: BaseException) -> bool:
     return any(kind.__name__.lower().endswith(_LOST_CONNECTION) for kind in type(error).__mro__)
 
 
-def pause_before(error: BaseException, attempt: int) -> float:
+def pause_before(error: BaseException, attempt: int, seconds: float | None = None) -> float | None:
     """Seconds to wait before the next try: the server's time, else starting at a quarter of a second and doubling.
 
-    A server's time is never shortened: a call that must wait longer than `LONGEST_PAUSE` is not retried.
+    A server's time is never shortened: None if it is longer than `LONGEST_PAUSE`, or than the `seconds` that are left.
     """
     named = _seconds_in(getattr(error, "retry_after", None))
     for holder in (getattr(error, "response", None), error):
         if named is None:
             named = _retry_after(getattr(holder, "headers", None))
-    return named if named is not None else min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)
+    wait = named if named is not None else min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)
+    return wait if wait <= LONGEST_PAUSE and (seconds is None or wait < seconds) else None
 
 
 def _retry_after(headers: Any) -> float | None:

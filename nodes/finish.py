@@ -38,6 +38,7 @@ from langgraph_reflexion.state import (
     State,
     Update,
     last_turn,
+    last_turn_anywhere,
     open_calls,
     read_channels,
     task_in,
@@ -257,8 +258,9 @@ def _episode(actor: Actor, budget: Budget, state: State, outcome: Outcome) -> Ep
 
 def _handover(state: State, messages: list[AnyMessage], outcome: Outcome) -> Command[Any]:
     """The tools' commands to the parent as one `Command`, with the turn, all its answers and the outcome added."""
-    turn, answers = last_turn(state["messages"])
-    ours: list[AnyMessage] = [*([turn] if turn is not None else []), *answers, *messages]
+    turn, _ = last_turn_anywhere(state["messages"])
+    since = state["messages"].index(turn) if turn is not None else len(state["messages"])
+    ours: list[AnyMessage] = [*state["messages"][since:], *messages]
     fields: dict[str, Any] = {}
     gotos: list[Any] = []
     for handoff in state["handoffs"]:

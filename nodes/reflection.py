@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -331,15 +330,10 @@ def _memos(given: Any) -> tuple[list[Memo], list[tuple[str, str]]]:
 
 def _confidence(given: Any) -> float | None:
     """A confidence in percent, from 90, 0.9, "90" or "90%". None if it cannot be parsed. A plain 1 means 100 %."""
-    if isinstance(given, str):
-        number = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", given)
-        if number is None:
-            return None
-        return _confidence(float(number[1])) if not number[2] else min(float(number[1]), 100.0)
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or math.isnan(given):
+    if (number := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", str(given))) is None:
         return None
-    share = 0 < given <= 1
-    return min(max(float(given * 100 if share else given), 0.0), 100.0)
+    value = float(number[1])
+    return min(value * 100 if not number[2] and value <= 1 else value, 100.0)
 
 
 def _listed(given: Any) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast, get_args
 from uuid import uuid4
@@ -15,7 +16,7 @@ from typing_extensions import TypedDict
 
 from langgraph_reflexion.driver import NeedsAsyncError, Wait, Waits, pause
 from langgraph_reflexion.nodes.budget import Budget
-from langgraph_reflexion.nodes.exceptions import LONGEST_PAUSE, describe, is_transient, pause_before, tool_error_class
+from langgraph_reflexion.nodes.exceptions import describe, is_transient, pause_before, tool_error_class
 from langgraph_reflexion.nodes.host import has_parent, is_bad_resume, values_now, was_resumed
 from langgraph_reflexion.nodes.models.calling import Meter, raise_control_flow
 from langgraph_reflexion.nodes.models.transcript import bounded
@@ -82,9 +83,7 @@ def _run_one(
         partial(_seconds_left, budget, config, resumed_at),
         may_retry=resumed_at is None,
     )
-    update = _update_for(view, call, result, config)
-    if to_run["edited"]:
-        update = _as_edited(call, update)
+    update = _update_for(view, call, result, config, edited=to_run["edited"])
     if resumed_at is None:
         return update
     return [*update, {"resumed_at": resumed_at}] if isinstance(update, list) else {**update, "resumed_at": resumed_at}
@@ -117,8 +116,7 @@ def run_call(
                 raise NeedsAsyncError(f"The tool {call['name']!r}") from fault
             if attempt == budget.limits.tool_retries or not is_transient(fault) or not may_retry:
                 return fault
-            wait, seconds = pause_before(fault, attempt), seconds_left()
-            if wait > LONGEST_PAUSE or (seconds is not None and wait >= seconds):
+            if (wait := pause_before(fault, attempt, seconds_left())) is None:
                 return fault
             yield pause(wait)
             attempt += 1
@@ -144,7 +142,7 @@ def _answer_in(result: Any, call: ToolCall) -> ToolMessage | None:
     for item in result if isinstance(result, list) else [result]:
         if isinstance(item, ToolMessage):
             return item
-        for key, value in updates_of(item) if isinstance(item, Command) and names_fields(item.update) else ():
+        for key, value in item._update_as_tuples() if isinstance(item, Command) else ():
             for message in value if isinstance(value, (list, tuple)) else [value]:
                 if key == "messages" and isinstance(message, ToolMessage) and message.tool_call_id == call["id"]:
                     return message
@@ -173,43 +171,49 @@ def _seconds_left(budget: Budget, config: RunnableConfig, resumed_at: float | No
     return budget.seconds_left(private if resumed_at is None else {**private, "resumed_at": resumed_at})
 
 
-def _update_for(view: View, call: ToolCall, result: Any, config: RunnableConfig) -> Update | list[Any]:
-    """The update from a result: messages, the fields of a `Command`, a handoff for `finish`."""
+def _update_for(view: View, call: ToolCall, result: Any, config: RunnableConfig, *, edited: bool) -> Update | list[Any]:
+    """The update from a result: messages, the fields of a `Command`, a handoff for `finish`.
+
+    Texts are bounded. The answer to a call that a person edited says so.
+    """
     if isinstance(result, Exception):
-        return {"messages": [message_of_error(call, result)]}
+        result = message_of_error(call, result)
     if isinstance(result, ToolMessage) and result.tool_call_id != call["id"]:
         # A message from elsewhere, for example from an agent behind the tool, now answers this call.
         result = result.model_copy(update={"tool_call_id": call["id"], "name": call["name"]})
     results = result if isinstance(result, list) else [result]
     if refusal := _refused(call, results, config):
-        return {"messages": [refusal]}
+        results = [refusal]
     messages: list[Any] = []
     handoffs: list[Handoff] = []
     commands: list[Any] = []
     for item in results:
         if isinstance(item, ToolMessage):
-            messages.append(_bounded_message(item))
+            messages.append(item)
         elif item.graph == Command.PARENT:
-            handoffs.append(Handoff(goto=item.goto, update=updates_of(item), call_id=str(call["id"])))
+            handoffs.append(Handoff(goto=item.goto, update=list(item._update_as_tuples()), call_id=str(call["id"])))
             messages.append(_handed_over(call, item))
         else:
-            commands.append(Command(update={key: value for key, value in updates_of(item) if key in view.fields}))
+            commands.append(
+                Command(update={key: value for key, value in item._update_as_tuples() if key in view.fields})
+            )
     if not handoffs and _answer_in(results, call) is None:  # else the call stays open, and the tool runs again
         messages.append(ToolMessage("Done.", tool_call_id=call["id"], name=call["name"]))
+    commands, messages = map_messages([commands, messages], lambda message: _presented(message, call, edited=edited))
     update = {key: value for key, value in (("messages", messages), ("handoffs", handoffs)) if value}
     return [*commands, update] if commands else update
 
 
-def updates_of(command: Command[Any]) -> list[tuple[str, Any]]:
-    """The fields that a `Command` writes, whatever the format of its update."""
-    update = command.update
-    if update is None:
-        return []
-    if isinstance(update, dict):
-        return list(update.items())
-    if isinstance(update, (list, tuple)):
-        return [(str(key), value) for key, value in update]
-    return list(vars(update).items())
+def map_messages(result: Any, change: Callable[[ToolMessage], ToolMessage]) -> Any:
+    """A tool's result with this change to each of its messages, also those in a `Command`."""
+    if isinstance(result, (list, tuple)):
+        return [map_messages(part, change) for part in result]
+    if isinstance(result, ToolMessage):
+        return change(result)
+    fields = dict(result._update_as_tuples()) if isinstance(result, Command) else {}
+    if "messages" not in fields:
+        return result
+    return replace(result, update={**fields, "messages": map_messages(fields["messages"], change)})
 
 
 def _refused(call: ToolCall, results: list[Any], config: RunnableConfig) -> ToolMessage | None:
@@ -223,17 +227,10 @@ def _refused(call: ToolCall, results: list[Any], config: RunnableConfig) -> Tool
         if command.graph != Command.PARENT and command.goto:
             why = "Refused: a tool may update the state, but it may not choose the next node with `goto`."
             return error_message(call, why, "exception")
-        if not names_fields(command.update):
+        if "__root__" in dict(command._update_as_tuples()):
             why = f"Refused: the tool's `Command` updates the state with {command.update!r:.200}, which names no field."
             return error_message(call, why, "exception")
     return None
-
-
-def names_fields(update: Any) -> bool:
-    """Whether a `Command`'s update has a format that LangGraph accepts."""
-    if isinstance(update, (list, tuple)):
-        return all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in update)
-    return update is None or isinstance(update, dict) or hasattr(update, "__dict__")
 
 
 def _handed_over(call: ToolCall, command: Command[Any]) -> ToolMessage:
@@ -276,40 +273,25 @@ def details_of(message: ToolMessage) -> dict[str, Any]:
     return noted if is_class or noted == {"rejected": True} else {}
 
 
-def _bounded_message(message: ToolMessage) -> ToolMessage:
-    """A result, with overlong texts truncated."""
-    content = message.content
+def _presented(message: ToolMessage, call: ToolCall, *, edited: bool) -> ToolMessage:
+    """A result with overlong texts truncated, and a note if a person edited its call."""
+    content: Any = message.content
     if isinstance(content, str):
-        short: Any = bounded(content)
-        return message if short is content else message.model_copy(update={"content": short})
-    size = sum(len(part if isinstance(part, str) else str(part.get("text", ""))) for part in content)
-    cut = bounded if size >= 100_000 else valid_text
-    parts = [cut(part) if isinstance(part, str) else _with_text(part, cut) for part in content]
-    return message if parts == content else message.model_copy(update={"content": parts})
+        content = bounded(content)
+    else:
+        size = sum(len(part if isinstance(part, str) else str(part.get("text", ""))) for part in content)
+        cut = bounded if size >= 100_000 else valid_text
+        content = [cut(part) if isinstance(part, str) else _with_text(part, cut) for part in content]
+    if edited and message.tool_call_id == call["id"]:
+        note = note_of_edit(call)
+        content = f"{note}\n{content}" if isinstance(content, str) else [{"type": "text", "text": note}, *content]
+    return message if content == message.content else message.model_copy(update={"content": content})
 
 
 def _with_text(part: dict[str, Any], cut: Callable[[str], str]) -> dict[str, Any]:
     return {**part, "text": cut(part["text"])} if isinstance(part.get("text"), str) else part
 
 
-def _as_edited(call: ToolCall, update: Update | list[Any]) -> Update | list[Any]:
-    """The update, with a note before the result that a person edited the call."""
-    if isinstance(update, list):
-        return [_as_edited(call, part) if isinstance(part, dict) else part for part in update]
-    note = note_of_edit(call)
-    return {**update, "messages": [_noted(message, call, note) for message in update.get("messages", [])]}
-
-
 def note_of_edit(call: ToolCall) -> str:
     """The note before the result of a call that a person edited."""
     return EDITED.format(name=call["name"], args=call["args"])
-
-
-def _noted(message: Any, call: ToolCall, note: str) -> Any:
-    if not isinstance(message, ToolMessage) or message.tool_call_id != call["id"]:
-        return message
-    content = message.content
-    content_noted: Any = (
-        f"{note}\n{content}" if isinstance(content, str) else [{"type": "text", "text": note}, *content]
-    )
-    return message.model_copy(update={"content": content_noted})

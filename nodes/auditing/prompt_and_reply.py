@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, get_args
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
-from langgraph_reflexion.context import field_of
 from langgraph_reflexion.memory import finding_of
 from langgraph_reflexion.nodes.models.transcript import as_messages, bounded, fenced, transcript
 from langgraph_reflexion.prompts import Prompts
@@ -58,14 +57,6 @@ def transcript_in(given: Any) -> list[AnyMessage]:
     if not found or not (messages := as_messages(found)):
         raise ValueError(f"There is no transcript: pass the messages of a run, got {given!r:.200}")
     return messages
-
-
-def failures_of(outcome: Any) -> list[str]:
-    """The failures in our outcome, as text. Empty for any other value."""
-    given = field_of(outcome, "failures")
-    failures = given if isinstance(given, list) else []
-    fields = [failure if isinstance(failure, Mapping) else vars(failure) for failure in failures]
-    return [f"{failure.get('signal')}: {failure.get('evidence')}" for failure in fields]
 
 
 def errors_question(prompts: Prompts, messages: Sequence[AnyMessage], start: int, session: str, failures: Any) -> str:

@@ -66,8 +66,8 @@ def call_model(
         except Exception as error:
             if (given := _reply_in(error)) is not None:
                 break
-            delay = pause_before(error, attempt)
-            if attempt == retries or not is_lost_connection(error) or (left is not None and delay >= left):
+            delay = pause_before(error, attempt, left)
+            if attempt == retries or not is_lost_connection(error) or delay is None:
                 raise
             yield pause(delay)
     if isinstance(given, BaseModel) and not isinstance(given, BaseMessage):  # of `with_structured_output`

@@ -15,7 +15,6 @@ from langgraph_reflexion.schemas import Action, Decision, Signal
 from langgraph_reflexion.text.json_text import TangledError, Whole, after_thinking, place, valid_text, values_in
 
 FIELDS = ("thought", "action", "tool", "tool_input", "final")
-CONTROL_ACTIONS = ("replan", "ask_user")
 
 _ACTION = re.compile(r"\baction\b[\"']?\s*:")
 _FIELD = re.compile(rf"[\"'](?:{'|'.join(FIELDS)})[\"']\s*:")
@@ -37,7 +36,7 @@ class _UnreadableError(Exception):
         self.invalid = Invalid(signal, message)
 
 
-def read_object(text: str, *, controls: Collection[str] = CONTROL_ACTIONS) -> Decision | Invalid:
+def read_object(text: str, *, controls: Collection[str] = ("replan", "ask_user")) -> Decision | Invalid:
     """Return the only decision in a reply, or what is wrong with it. Never raises.
 
     Prose, fences, comments, trailing commas and Python's spelling are ignored. An ambiguous reply is refused: two
@@ -152,7 +151,7 @@ def _faults(value: dict[str, Any], controls: Collection[str]) -> Iterator[str]:
     if "action" not in value:
         return
     action = value["action"]
-    allowed = ["tool_call", "finish", *(name for name in CONTROL_ACTIONS if name in controls)]
+    allowed = ["tool_call", "finish", *controls]
     if action not in allowed:
         yield f"`action` must be one of {', '.join(allowed)}, got {short_json(action)}"
     elif action == "tool_call":

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ValidationError
 
@@ -45,13 +45,13 @@ class Native:
         self.answer_schema = answer_schema
         self._answer_tool = None if answer_schema is None else answer_schema["title"]
 
-    def offered(self) -> list[BaseTool]:
-        """The tools that are bound in addition to the caller's."""
+    def offered(self) -> list[dict[str, Any]]:
+        """The tools that are bound in addition to the caller's. Their calls are read, never run."""
         controls = [_control_tool(name) for name in self.controls]
         if self.answer_schema is None:
             return controls
         about = self.answer_schema.get("description") or "Give the answer, and end. Call it alone."
-        return [*controls, _read_tool(self.answer_schema["title"], about, self.answer_schema)]
+        return [*controls, convert_to_openai_tool({**self.answer_schema, "description": about})]
 
     def to_prompt(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
         """The conversation in the protocol's format."""
@@ -105,24 +105,12 @@ class Native:
         return [shown, *(not_run(shown, call, f"Not run: {reason}") for call in calls_in(shown))]
 
 
-def _control_tool(name: str) -> BaseTool:
+def _control_tool(name: str) -> dict[str, Any]:
     description, argument, meaning = CONTROLS[name]
-    schema = {
-        "title": name,
-        "type": "object",
-        "properties": {argument: {"type": "string", "description": meaning}},
-        "required": [argument],
-    }
-    return _read_tool(name, description, schema)
-
-
-def _read_tool(name: str, description: str, schema: dict[str, Any]) -> BaseTool:
-    """A control tool for the model. Its calls are read, never run."""
-    return StructuredTool(name=name, description=description, args_schema=schema, func=_never)
-
-
-def _never(**_: Any) -> str:
-    raise AssertionError("this tool is read, never run")
+    properties = {argument: {"type": "string", "description": meaning}}
+    return convert_to_openai_tool(
+        {"title": name, "description": description, "type": "object", "properties": properties, "required": [argument]}
+    )
 
 
 _WRITTEN_CALL = re.compile(

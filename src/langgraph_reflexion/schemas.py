@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
 from langchain_core.messages import AnyMessage, ToolCall

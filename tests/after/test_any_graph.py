@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
@@ -11,11 +11,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.errors import GraphBubbleUp
 from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.graph.message import add_messages
 from langgraph.types import Command
 from pydantic import BaseModel
+from typing_extensions import TypedDict
 
 from langgraph_reflexion import after_run, create_reflexion_agent
-from langgraph_reflexion.testing import ask, call, say
+from langgraph_reflexion.testing import ScriptedModel, ask, call, say
 
 
 def look(page: int) -> str:
@@ -174,3 +176,25 @@ def test_a_transcript_may_be_given_as_a_runs_result_or_one_message(on):
 def test_around_takes_only_a_compiled_graph(on, graph):
     with pytest.raises(ValueError, match="`around` takes a compiled graph"):
         after_run(on.Cast()).around(graph)
+
+
+@pytest.mark.req("H1", "H2")
+@pytest.mark.parametrize(("field", "value"), [("attempts", [{"n": 1}]), ("run", 5), ("outcome", {"ok": True})])
+def test_fields_of_another_graph_that_are_named_like_ours_are_left_alone(field, value):
+    fields = TypedDict("fields", {"messages": Annotated[list[Any], add_messages], field: Any})
+    graph = StateGraph(fields)
+    graph.add_node("answer", lambda _: {"messages": [AIMessage("eleven")], field: value})
+    graph.add_node("after", after_run(ScriptedModel(['{"score": 100, "findings": []}'] * 4)))
+    graph.add_edge(START, "answer")
+    graph.add_edge("answer", "after")
+    result = graph.compile().invoke({"messages": [("user", "Which hour?")]})
+    assert (result["messages"][-1].text, result[field]) == ("eleven", value)
+
+
+@pytest.mark.req("H1")
+def test_a_graph_without_messages_is_refused_before_it_runs():
+    graph = StateGraph(TypedDict("fields", {"total": int}))
+    graph.add_node("add", lambda _: {"total": 1})
+    graph.add_edge(START, "add")
+    with pytest.raises(ValueError, match="`around` takes a graph with the state field `messages`"):
+        after_run(ScriptedModel([])).around(graph.compile())

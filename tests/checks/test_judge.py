@@ -408,3 +408,16 @@ def test_a_judge_whose_connection_is_lost_is_asked_again_as_often_as_the_model_i
     agent = create_reflexion_agent(ScriptedModel([say("Bell")]), checks=[llm_judge(once)], limits=limits)
     agent.invoke({"messages": [("user", TASK)]})
     assert len(once.asked) == 1
+
+
+@pytest.mark.req("E4")
+def test_a_key_in_two_spellings_with_two_values_is_not_read():
+    assert read_verdict('{"passed": false, "Passed": true, "score": 90}').passed is None
+    assert read_verdict('{"passed": false, "Passed": false, "score": 90}').passed is False
+
+
+@pytest.mark.req("E3")
+def test_a_sentence_that_goes_on_after_the_answer_agrees_with_it():
+    answer = "Alexander Graham Bell invented the telephone and patented it in 1876."
+    check = consistent(k=1, model=ScriptedModel(["Alexander Graham Bell"]))
+    assert check(answer, Run(task="Who invented the telephone?")).passed is True

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
-from langgraph_reflexion import Limits, Verdict, create_reflexion_agent
+from langgraph_reflexion import LessonBook, Limits, Verdict, create_reflexion_agent
 from langgraph_reflexion.schemas import Dimension
 from langgraph_reflexion.testing import RoleModel, ask, call, reflection, say
 
@@ -327,3 +328,18 @@ def test_an_answer_that_a_person_edits_is_judged_again_and_stands(run):
     assert seen.ending == ("success", "accepted")
     assert seen.outcome.answer == seen.result["messages"][-1].content == "11:00"
     assert [verdict.passed for verdict in seen.outcome.attempts[0].verdicts] == [True] * 3
+
+
+@pytest.mark.req("E8", "D9")
+def test_a_check_that_raises_teaches_nothing_that_is_verified():
+    broken = iter([ConnectionError("the judge is down")])
+
+    def flaky(_answer, _run):
+        for error in broken:
+            raise error
+
+    store, memo = InMemoryStore(), {"kind": "rule", "text": "Write the minutes, too.", "when": "proposing an hour"}
+    advice = reflection("Write the minutes, too.", memory_to_write=[memo])
+    agent = create_reflexion_agent(RoleModel(say("11:00"), advice), checks=[flaky], store=store)
+    assert agent.invoke({"messages": [("user", "Propose an hour.")]})["outcome"].status == "success"
+    assert [(lesson.kind, lesson.origin) for lesson in LessonBook(store).lessons()] == [("rule", "observed")]

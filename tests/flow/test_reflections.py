@@ -8,7 +8,8 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_reflexion import Reflection, Verdict, create_reflexion_agent
-from langgraph_reflexion.schemas import Dimension, FixKind, RootCause
+from langgraph_reflexion.nodes.reflection import read_reflection
+from langgraph_reflexion.schemas import Dimension, Failure, FixKind, RootCause
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
 
 
@@ -280,3 +281,10 @@ def test_another_model_may_reflect(run, desk):
     run(model, [desk.search], reflector=thinker)
     assert len(thinker.asked) == 1
     assert [question.role for question in model.asked] == ["decide", "decide"]
+
+
+@pytest.mark.req("C1", "C16")
+def test_a_confidence_of_a_thousand_digits_costs_no_run():
+    given = '{"patch_prompt": "Ask for Tuesday.", "confidence": 1' + "0" * 400 + "}"
+    read = read_reflection(given, Failure(signal="loop", evidence="twice"), "quick").reflection
+    assert (read.patch_prompt, read.confidence) == ("Ask for Tuesday.", 100)

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from langgraph_reflexion import Limits, create_reflexion_agent
-from langgraph_reflexion.testing import RoleModel, ScriptedModel, TextOnlyScriptedModel, call, calls, reflection
+from langgraph_reflexion.testing import RoleModel, ScriptedModel, TextOnlyScriptedModel, call, calls, reflection, say
 from model_server import ModelServer
 
 HELLO = {"messages": [("user", "How warm is it?")]}
@@ -366,3 +366,16 @@ def test_an_invalid_json_schema_is_refused_when_the_agent_is_built() -> None:
     wrong = {"type": "object", "properties": {"city": {"type": "text"}}}
     with pytest.raises(ValueError, match=r"`response_format` is not a valid JSON schema.*city.type.*'text'"):
         create_reflexion_agent(ScriptedModel([]), response_format=wrong)
+
+
+@pytest.mark.req("J5")
+def test_a_structured_answer_that_was_put_into_shape_is_the_answer_everywhere() -> None:
+    class Slot(BaseModel):
+        """A slot."""
+
+        hour: int = Field(le=23)
+
+    model = RoleModel(say('{"hour": 99}'), other={"hour": 11})
+    result = create_reflexion_agent(model, response_format=Slot).invoke({"messages": [("user", "Which hour?")]})
+    assert result["structured_response"] == Slot(hour=11)
+    assert result["outcome"].answer == result["messages"][-1].text == '{"hour": 11}'

@@ -328,3 +328,25 @@ def test_a_tool_that_changes_its_state_does_not_change_the_conversation() -> Non
 
     result = create_reflexion_agent(ScriptedModel([call("forget"), "done"]), [forget]).invoke(HELLO)
     assert [message.type for message in result["messages"]] == ["human", "ai", "tool", "ai"]
+
+
+@pytest.mark.req("K5", "J5")
+def test_a_command_with_an_object_writes_only_what_is_set_and_its_message_is_bounded() -> None:
+    class Fields(TypedDict, total=False):
+        messages: Annotated[list[AnyMessage], add_messages]
+        city: str | None
+        user: str | None
+
+    class Change(BaseModel):
+        messages: list[Any]
+        city: str | None = None
+        user: str | None = None
+
+    def move(city: str, call_id: Annotated[str, InjectedToolCallId]) -> Any:
+        """Move."""
+        return Command(update=Change(city=city, messages=[ToolMessage("x" * 500_000, tool_call_id=call_id)]))
+
+    agent = create_reflexion_agent(ScriptedModel([call("move", city="Oslo"), say("done")]), [move], state_schema=Fields)
+    result = agent.invoke({"messages": [("user", "Go.")], "city": "Rome", "user": "ada"})
+    assert (result["city"], result["user"]) == ("Oslo", "ada")
+    assert len(result["messages"][2].text) < 110_000

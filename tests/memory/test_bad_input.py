@@ -199,3 +199,10 @@ def test_a_failure_whose_text_a_store_cannot_hold_finds_the_lessons_learned_from
 def test_a_store_names_what_it_cannot_be_opened_with(path: Any, settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         FaissStore(path, **settings)
+
+
+@pytest.mark.req("D15")
+@pytest.mark.parametrize("field", [{"expires_at": datetime(2099, 1, 1)}, {"wins": -5}, {"losses": 10**12}])
+def test_a_value_that_no_store_would_give_back_is_refused_at_once(field: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(field))):
+        Lesson(kind="rule", text="Read the units first.", **field)

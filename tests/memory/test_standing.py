@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -513,3 +514,14 @@ def test_a_full_book_keeps_what_helped_and_lets_back_what_is_learned_again(book_
     assert again.lesson is not None
     assert len(book.lessons(status=("candidate", "active"))) == 4
     assert {lesson.id for lesson in book.lessons(status="active")} == {lesson.id for lesson in useful}
+
+
+@pytest.mark.req("D23")
+def test_a_clock_of_any_zone_counts_alike() -> None:
+    now = datetime(2031, 3, 4, 12, tzinfo=timezone(-timedelta(hours=8)))
+    book = LessonBook(InMemoryStore(), clock=lambda: now)
+    lesson = remedy(book, BUSY)
+    for i, result in enumerate("w" * 62 + "l" * 8):
+        now += timedelta(minutes=1)
+        book.credit(run(f"r{i:03d}", result == "w", shown=[lesson.id]))
+    assert book.get(lesson.id).status in ("probation", "retired")

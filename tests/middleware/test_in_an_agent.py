@@ -243,7 +243,7 @@ def test_an_error_in_a_tools_command_is_a_failure_of_the_tool(form: Any):
     model = RoleModel([call("book", hour="10:00"), say("11:00")], ADVICE)
     agent = create_agent(model, [book], middleware=[outer, ReflexionMiddleware()])
     result = agent.invoke(TASK)
-    assert forms == [form]
+    assert forms == [dict]
     assert [failure.signal for failure in result["outcome"].failures] == ["tool_error"]
     assert "10:00 is taken" in result["outcome"].failures[0].evidence
 

@@ -27,7 +27,7 @@ RULE = {"kind": "rule", "text": "Search by weekday, never by date.", "when": "pl
 THREAD: Any = {"configurable": {"thread_id": "t"}}
 BOTH = pytest.mark.parametrize("ours_first", [True, False], ids=["ours first", "ours last"])
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*beta")]
 
 
 @tool
@@ -107,6 +107,38 @@ SHIPPED: dict[str, Callable[[Path], Any]] = {
     "provider tool search": lambda _: shipped.ProviderToolSearchMiddleware(searchable_tools=["search"]),
     "approvals": lambda _: shipped.HumanInTheLoopMiddleware(interrupt_on={"write": True}),
 }
+
+
+if hasattr(shipped, "ModelRouterMiddleware"):  # from LangChain 1.5 on
+    from langchain_core.decisions import BaseDecisionModel, ClassifierResponse
+
+    class Router(BaseDecisionModel):
+        """Sends each task to the first model, and calls no tool risky."""
+
+        model: str = "router"
+
+        @property
+        def _provider(self) -> str:
+            return "scripted"
+
+        def _classify(self, state: Any, questions: Any) -> ClassifierResponse:
+            first = {"type": "choice", "choice": "planner", "probabilities": {"planner": 1.0}, "confidence": 1.0}
+            harmless = {"type": "noul", "noul": 0.0}
+            answers = {name: first if asked.type == "choice" else harmless for name, asked in questions.items()}
+            return ClassifierResponse.model_validate({"model": self.model, "answers": answers})
+
+        async def _aclassify(self, state: Any, questions: Any) -> ClassifierResponse:
+            return self._classify(state, questions)
+
+    SHIPPED |= {
+        "model router": lambda _: shipped.ModelRouterMiddleware(
+            choices={"planner": shipped.ModelChoice(planner(), "plans")},
+            instructions="Which model?",
+            classifier=Router(),
+        ),
+        "model refusal": lambda _: shipped.ModelRefusalMiddleware(),
+        "auto mode": lambda _: shipped.AutoModeMiddleware(tools=["search"], classifier=Router()),
+    }
 
 
 @pytest.mark.req("M2")
@@ -334,3 +366,29 @@ def test_a_tool_that_pauses_continues_and_an_abandoned_run_leaves_nothing_open()
     result = agent.invoke(TASK, THREAD)
     assert result["messages"][-1].text == "done again"
     assert is_valid(result["messages"])
+
+
+@pytest.mark.req("A6", "M2")
+def test_a_call_that_a_limit_refuses_again_and_again_is_a_loop():
+    limit = shipped.ToolCallLimitMiddleware(run_limit=1, exit_behavior="continue")
+    model = RoleModel(lambda _: call("search", query="Tuesday"), reflection("Ask for another day."))
+    outcome = agent_with(model, [limit], ours_first=True).invoke(TASK, {"recursion_limit": 200})["outcome"]
+    assert (outcome.status, outcome.stop_reason) == ("failure", "loop")
+    assert len(model.asked) < 15
+
+
+@pytest.mark.req("M2")
+def test_a_reflection_that_the_agents_own_model_refuses_costs_no_answer(caplog):
+    def decide(question: Question) -> Any:
+        return say("11:00") if "weekday" in question.text else call("search", query="2026-03-03")
+
+    class UnauthorizedError(Exception):
+        status_code = 401
+
+    fallback = shipped.ModelFallbackMiddleware(RoleModel(decide))
+    agent = agent_with(
+        RoleModel(UnauthorizedError("no such key"), UnauthorizedError("no such key")), [fallback], ours_first=True
+    )
+    result = agent.invoke(TASK)
+    assert (result["messages"][-1].text, result["outcome"].status) == ("11:00", "success")
+    assert "goes on without a reflection" in caplog.text

@@ -39,13 +39,13 @@ from langgraph_reflexion.middleware.state import (
     RunState,
     ended_by_another,
     is_resumed,
+    marked_as_the_tools,
     private_state,
     read_state,
     removal_of,
     reply_in,
     state_before_reply,
     with_current_message,
-    with_marked_errors,
 )
 from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.budget import Budget
@@ -57,7 +57,7 @@ from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import Native
 from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.nodes.reflection import Reflector
-from langgraph_reflexion.nodes.tool import blocked_message, message_of_error, run_call
+from langgraph_reflexion.nodes.tool import blocked_message, map_messages, message_of_error, run_call
 from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox, toolbox_of
 from langgraph_reflexion.nodes.verdicts import Evaluator, named_checks, named_tool_checks
@@ -292,7 +292,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         )
         if isinstance(result, Exception):
             return message_of_error(call, result)
-        return cast("ToolMessage | Command[Any]", with_marked_errors(result))
+        return cast("ToolMessage | Command[Any]", map_messages(result, marked_as_the_tools))
 
     def _finish(self, values: Mapping[str, Any], config: RunnableConfig) -> Waits[Update | None]:
         """Write the outcome, the episode and the credit. A tool's direct answer is checked first."""

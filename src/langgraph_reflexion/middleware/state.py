@@ -1,8 +1,6 @@
 """The middleware's part of an agent's state, and the state that our nodes read and write."""
 
 from collections.abc import Mapping, Sequence
-from copy import copy
-from dataclasses import replace
 from typing import Annotated, Any, NotRequired, cast
 
 from langchain.agents.middleware import AgentState
@@ -10,14 +8,12 @@ from langchain.agents.middleware.types import OmitFromInput, OmitFromOutput, Pri
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, RemoveMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.managed.is_last_step import RemainingStepsManager
-from langgraph.types import Command
 
 from langgraph_reflexion.nodes.budget import Budget, end_attempt
 from langgraph_reflexion.nodes.finish import end_message
 from langgraph_reflexion.nodes.host import steps_of
 from langgraph_reflexion.nodes.models.calling import with_valid_text
 from langgraph_reflexion.nodes.models.transcript import bounded
-from langgraph_reflexion.nodes.tool import names_fields, updates_of
 from langgraph_reflexion.schemas import Outcome
 from langgraph_reflexion.state import (
     BLANK,
@@ -86,25 +82,10 @@ def _marked(message: AnyMessage) -> AnyMessage:
     return message
 
 
-def with_marked_errors(result: Any) -> Any:
-    """A tool's result, with each error message in it marked as the tool's own, also in a `Command`."""
-    if isinstance(result, list):
-        return [with_marked_errors(part) for part in result]
-    if isinstance(result, ToolMessage):
-        is_error = result.status == "error" and result.artifact is None
-        return with_valid_text(result, **({"artifact": TOOL_ERROR} if is_error else {}))
-    if not isinstance(result, Command) or not result.update or not names_fields(result.update):
-        return result
-    if isinstance(result.update, (list, tuple)):
-        pairs = updates_of(result)
-        marked = [(name, with_marked_errors(value) if name == "messages" else value) for name, value in pairs]
-        return replace(result, update=marked)
-    update = copy(result.update)  # of the same form: other middleware reads it, and a field that is unset stays so
-    fields = update if isinstance(update, dict) else vars(update)
-    if "messages" not in fields:
-        return result
-    fields["messages"] = with_marked_errors(fields["messages"])
-    return replace(result, update=update)
+def marked_as_the_tools(message: ToolMessage) -> ToolMessage:
+    """A tool's message. An error is marked as its own."""
+    is_error = message.status == "error" and message.artifact is None
+    return with_valid_text(message, **({"artifact": TOOL_ERROR} if is_error else {}))
 
 
 def private_state(state: State, node: str, config: RunnableConfig) -> RunState:
