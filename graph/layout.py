@@ -10,7 +10,6 @@ from functools import partial
 from typing import (
     Annotated,
     Any,
-    NamedTuple,
     NotRequired,
     Required,
     TypeAlias,
@@ -105,15 +104,6 @@ def name_in_requests(name: str) -> str:
     return re.sub(r"[\s<|\\/>]+", "_", name)
 
 
-class Schemas(NamedTuple):
-    """The schemas of a graph: state, input and output, and the fields that routes read."""
-
-    state: type
-    input: type
-    output: type
-    routes: type
-
-
 def compile_graph(
     parts: Parts,
     nodes: Mapping[str, Callable[..., Any]],
@@ -132,12 +122,9 @@ def compile_graph(
     Each step gets the agent's store, and writes the outcome of a run that it ends with an exception.
     """
     response_format = parts.evaluator.response_format
-    schemas = _schemas_of(state_schema, response_format)
-    graph = StateGraph(
-        cast("Any", schemas.state),
-        context_schema=cast("Any", context_schema),
-        input_schema=cast("Any", schemas.input),
-        output_schema=cast("Any", schemas.output),
+    state, given, given_back, read_by_routes = _schemas_of(state_schema, response_format)
+    graph: StateGraph[Any, Any, Any, Any] = StateGraph(
+        state, context_schema=cast("Any", context_schema), input_schema=given, output_schema=given_back
     )
     for node, function in nodes.items():
         if isinstance(function, Runnable):
@@ -153,7 +140,7 @@ def compile_graph(
     for source, route, targets in branches:
         if source in there:
             labels = {target: label for target, label in targets.items() if target in there}
-            named = Route(f"after_{source}", route, labels, schemas.routes)
+            named = Route(f"after_{source}", route, labels, read_by_routes)
             graph.add_conditional_edges(source, named, {label: target for target, label in labels.items()})
     compiled = graph.compile(
         checkpointer=_allow_our_types(checkpointer, response_format), store=store, name=name, transformers=transformers
@@ -162,12 +149,14 @@ def compile_graph(
     return cast("Agent", compiled)
 
 
-def _schemas_of(state_schema: type | None, response_format: ResponseFormat | None) -> Schemas:
-    """Our schemas with the caller's fields. Input and output have `messages` and the caller's fields, nothing
-    private."""
+def _schemas_of(state_schema: type | None, response_format: ResponseFormat | None) -> tuple[Any, Any, Any, Any]:
+    """The schemas of the state, the input, the output and the routes: ours, with the caller's fields.
+
+    Input and output have `messages` and the caller's fields, nothing private.
+    """
     theirs = _fields_of(state_schema)
     if response_format is None and not theirs:
-        return Schemas(Channels, Input, Output, RouteChannels)
+        return Channels, Input, Output, RouteChannels
     given, given_back = (
         {name: hint for name, hint in theirs.items() if not _is_hidden(hint, where)} for where in ("input", "output")
     )
@@ -175,7 +164,7 @@ def _schemas_of(state_schema: type | None, response_format: ResponseFormat | Non
     if response_format is not None:
         answer["structured_response"] = response_format.type | None if isinstance(response_format.type, type) else Any
     messages = {"messages": theirs["messages"]} if "messages" in theirs else {}
-    return Schemas(
+    return (
         _typed_dict("State", {**get_type_hints(Channels, include_extras=True), **theirs, **answer}),
         _typed_dict("Input", {**get_type_hints(Input, include_extras=True), **given}),
         _typed_dict("Output", {**get_type_hints(Output, include_extras=True), **given_back, **answer}),

@@ -14,7 +14,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
-from langgraph_reflexion.driver import accepts, is_async
+from langgraph_reflexion.driver import accepts, is_async, model_named
 from langgraph_reflexion.memory import store_hint
 from langgraph_reflexion.nodes.ask import ask
 from langgraph_reflexion.nodes.begin import begin
@@ -81,6 +81,8 @@ def check_settings(
     """Refuse a setting of the wrong type, and name its value."""
     must_be(limits, Limits, "limits")
     must_be(memory, MemoryPolicy, "memory")
+    if isinstance(memory.guard, str):
+        model_named(memory.guard)  # a wrong name is refused here, and not at the first lesson
     for setting, value, kind in (
         ("store", store, BaseStore),
         ("name", name, str),

@@ -34,7 +34,7 @@ from langgraph_reflexion.nodes.reflect import KEPT_REFLECTIONS
 from langgraph_reflexion.nodes.verdicts import complaints, mistakes
 from langgraph_reflexion.nodes.worker import CallBudget, Worker, WorkerError, WorkerReply
 from langgraph_reflexion.prompts import Prompts
-from langgraph_reflexion.schemas import CUT_SHORT, Attempt, Failure, Outcome, StopReason
+from langgraph_reflexion.schemas import CUT_SHORT, Attempt, Failure, Outcome, Signal, StopReason
 from langgraph_reflexion.state import PendingDecision, State, Update, last_id, task_in
 from langgraph_reflexion.text.literals import fingerprint
 
@@ -231,19 +231,13 @@ def _raised(
 ) -> Waits[Update]:
     """The worker raised or timed out. Retry as often as `retries` allows, else the attempt is used up."""
     name, update = trial.worker.name, _after_call(budget, state, meter, [])
-    failure = Failure(
-        signal="tool_error",
-        evidence=f"The worker failed: {as_sentence(fault)}",
-        tool=name,
-        error_class=tool_error_class(fault),
-        fingerprint=fingerprint("tool_error", name, describe(fault)),
-    )
+    evidence, mark = f"The worker failed: {as_sentence(fault)}", fingerprint("tool_error", name, describe(fault))
+    failure = _failed(state, config, "tool_error", evidence, mark, tool=name, error_class=tool_error_class(fault))
     tried = len(state["failures"]) - state["tally"]["mark"]["failures"] + 1
     wait = pause_before(fault, tried - 1, budget.seconds_left(state)) if is_transient(fault) else 0.0
     if tried > trial.retries or wait is None:
         # A transient error, such as a lost connection, says nothing about the worker's approach to the task.
         return _used_up(budget, state, config, update, failure, "model_error", reflects=not is_transient(fault))
-    failure = _record_failure(state, config, failure)
     yield pause(wait)
     return {**update, "failures": [*state["failures"], failure]}
 
@@ -254,14 +248,16 @@ def _out_of_steps(
     """No answer within the steps of an attempt. The worker's approach is at fault, so reflect on it."""
     why = f"The worker made no answer in {trial.max_steps} model calls, all that `max_steps` allows."
     update = _after_call(budget, state, meter, list(steps))
-    failure = Failure(signal="no_progress", evidence=why)
+    failure = _failed(state, config, "no_progress", why, fingerprint("no_progress", None, why))
     return _used_up(budget, state, config, update, failure, "max_attempts", reflects=True)
 
 
 def _given_up(budget: Budget, state: State, config: RunnableConfig, outcome: Outcome, update: Update) -> Update:
     """An agent whose own outcome is a failure. Not judged, but reflected on if it says something about the task."""
     last = outcome.failures[-1] if outcome.failures else Failure(signal="no_progress", evidence="")
-    failure = last.model_copy(update={"evidence": f"The worker gave up: {outcome.reason}\n{last.evidence}".strip()})
+    evidence = f"The worker gave up: {outcome.reason}\n{last.evidence}".strip()
+    mark = last.fingerprint or fingerprint(last.signal, last.tool, evidence)
+    failure = _failed(state, config, last.signal, evidence, mark, tool=last.tool, error_class=last.error_class)
     cut_short = outcome.stop_reason in CUT_SHORT
     stop: StopReason = "model_error" if cut_short else "max_attempts"
     return _used_up(budget, state, config, update, failure, stop, reflects=not cut_short)
@@ -278,7 +274,6 @@ def _used_up(
     reflects: bool,
 ) -> Update:
     """The attempt ends without an answer, because of this failure. The trial ends if it was the last one."""
-    failure = _record_failure(state, config, failure)
     state = {**state, "failures": [*state["failures"], failure]}
     tally = budget.tally({**state, "tally": update["tally"]}, attempts=1)
     update = {**update, "failures": state["failures"], **end_attempt(state, config, tally)}
@@ -290,12 +285,9 @@ def _used_up(
     return update
 
 
-def _record_failure(state: State, config: RunnableConfig, failure: Failure) -> Failure:
-    """The failure of this call with its count in the run, also as an event."""
-    mark = failure.fingerprint or fingerprint(failure.signal, failure.tool, failure.evidence)
-    about: dict[str, Any] = {"tool": failure.tool, "error_class": failure.error_class}
-    step = state["tally"]["steps"] + 1
-    failure = new_failure(state, failure.signal, failure.evidence, mark, step=step, **about)
+def _failed(state: State, config: RunnableConfig, signal: Signal, evidence: str, mark: str, **fields: Any) -> Failure:
+    """The failure of this call, also as an event."""
+    failure = new_failure(state, signal, evidence, mark, step=state["tally"]["steps"] + 1, **fields)
     emit_failure(config, failure)
     return failure
 

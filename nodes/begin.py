@@ -8,7 +8,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from langgraph_reflexion.nodes.budget import Budget, new_tally
 from langgraph_reflexion.nodes.decide import Actor
-from langgraph_reflexion.nodes.host import emit_failure, run_id, runtime_of
+from langgraph_reflexion.nodes.host import emit_failure, run_id
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, is_paired, paired
 from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.schemas import Failure
@@ -35,7 +35,6 @@ def begin(actor: Actor, memory: AgentMemory, budget: Budget, state: State, confi
     was_paired = is_paired(given)
     if not feedback and not (given if was_paired else paired(given)):  # answers without calls are not a conversation
         raise ValueError("There are no messages: pass {'messages': [('user', 'what to do')]}")
-    actor.choice.check(runtime_of(config).context)  # before any call
     if not given:
         raise ValueError(
             "`feedback` is about an earlier answer, but there are no messages: pass its `thread_id` or messages"

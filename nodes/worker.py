@@ -79,10 +79,8 @@ class _Counted(BaseCallbackHandler):
     def __init__(self, limit: CallBudget) -> None:
         self.limit = limit
 
-    def on_chat_model_start(
-        self, *args: Any, tags: list[str] | None = None, name: str | None = None, **kwargs: Any
-    ) -> None:
-        self.limit.count_call(tags, name)
+    def on_chat_model_start(self, *args: Any, **kwargs: Any) -> None:
+        self.limit.count_call(kwargs.get("tags"), kwargs.get("name"))
 
     on_llm_start = on_chat_model_start
 
@@ -95,10 +93,8 @@ class _CountedAsync(AsyncCallbackHandler):
     def __init__(self, limit: CallBudget) -> None:
         self.limit = limit
 
-    async def on_chat_model_start(
-        self, *args: Any, tags: list[str] | None = None, name: str | None = None, **kwargs: Any
-    ) -> None:
-        self.limit.count_call(tags, name)
+    async def on_chat_model_start(self, *args: Any, **kwargs: Any) -> None:
+        self.limit.count_call(kwargs.get("tags"), kwargs.get("name"))
 
     on_llm_start = on_chat_model_start
 

@@ -60,11 +60,6 @@ class ModelChoice:
             return Selected(model, plain(model))
         return Selected(with_tools(model, self._tools, self._known, self._format_binding), plain(model))
 
-    def check(self, context: Any) -> None:
-        """Refuse a context that names an unknown model."""
-        if self._models:
-            self._named_in(context)
-
     def _named_in(self, context: Any) -> str:
         """The model that the context names, by default the first. An unknown name is refused.
 
@@ -106,9 +101,6 @@ class FixedModel(ModelChoice):
     def __init__(self, model: Model | None, decides: Model | None = None, *, missing: str) -> None:
         """`decides` makes the decisions, if that is another model. `missing` is the error message if there is none."""
         self._model, self._decides, self._missing = model, decides, missing
-
-    def check(self, context: Any) -> None:
-        """Every context fits."""
 
     def select(self, view: Callable[[], Any], config: RunnableConfig) -> Waits[Selected]:
         if self._model is None:
