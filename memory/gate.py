@@ -83,10 +83,10 @@ CARE = frozenset(
         accuracy accurate answer approach attention attentive avoid best better calm care careful careless
         cautious check clear close code complete concentrate consider correct deep detail different diligent
         double effort ensure error everything first focus follow future give goal good hard improve instruction
-        keep lazy learn make mind mindful mistake next none null pay plan possibility precise problem proper quality
-        question read reason reflect remember requirement respond response result review right rush same
-        sloppy slow smart solve stay step strive sure take task thing think thorough thought try understand
-        user verify vigilant well work write wrong
+        keep lazy learn make mind mindful mistake next none null output pay plan possibility precise problem
+        proper quality question read reason reflect remember requirement respond response result review right
+        rush same sloppy slow smart solve stay step strive summary sure take task thing think thorough thought
+        try understand user verify vigilant well work write wrong
         """
     )
 )
