@@ -102,7 +102,9 @@ def _ran(state: State, call: ToolCall, answer: ToolMessage) -> RanCall:
     """The call that ran, which a person may have edited, and its result."""
     call = state["edits"].get(str(call["id"]), call)
     error = _error(state, call, answer)
-    observed = ObservedCall(call["name"], call["args"], answer.text, error.fingerprint if error is not None else "")
+    # One reason may refuse many different calls, so of a refused call only its own repetition counts.
+    result = key_of(call["name"], call["args"]) if details_of(answer).get("rejected") else answer.text
+    observed = ObservedCall(call["name"], call["args"], result, error.fingerprint if error is not None else "")
     return RanCall(call, answer, error, observed)
 
 

@@ -10,19 +10,23 @@ from typing import Any
 import pytest
 from langchain_core.tools import tool
 from langgraph.store.memory import InMemoryStore
+from typing_extensions import TypedDict
 
 from langgraph_reflexion import (
+    Context,
     ErrorNotebook,
     Failure,
     FaissStore,
     Lesson,
     LessonBook,
     Limits,
+    MemoryPolicy,
     after_run,
     create_reflexion_agent,
 )
-from langgraph_reflexion.errors import LessonError, StoreError
+from langgraph_reflexion.errors import LessonError, ReflexionError, StoreError
 from langgraph_reflexion.schemas import Trigger
+from langgraph_reflexion.testing import ScriptedModel, say
 from langgraph_reflexion.text.literals import fingerprint, hide_password
 
 RULE = Lesson(kind="rule", text="Give the calendar a plain weekday name.", when="planning a day")
@@ -206,3 +210,33 @@ def test_a_store_names_what_it_cannot_be_opened_with(path: Any, settings: dict[s
 def test_a_value_that_no_store_would_give_back_is_refused_at_once(field: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(field))):
         Lesson(kind="rule", text="Read the units first.", **field)
+
+
+@pytest.mark.req("H6")
+def test_a_session_that_is_no_text_is_refused() -> None:
+    with pytest.raises(ValueError, match="`session` must be a string, got None"):
+        ErrorNotebook(InMemoryStore()).record(None, 90, [])  # type: ignore[arg-type]
+
+
+@pytest.mark.req("J5")
+def test_a_guards_wrong_name_is_refused_when_the_agent_is_built() -> None:
+    with pytest.raises(ReflexionError, match="nope:x"):
+        create_reflexion_agent(ScriptedModel([]), memory=MemoryPolicy(guard="nope:x"))
+
+
+@pytest.mark.req("G1")
+def test_a_field_that_the_agent_writes_itself_is_refused() -> None:
+    class Fields(TypedDict):
+        messages: list[Any]
+        progress: str
+
+    with pytest.raises(ValueError, match="`state_schema` has the field 'progress', which the agent itself uses"):
+        create_reflexion_agent(ScriptedModel([]), state_schema=Fields)
+
+
+@pytest.mark.req("D15")
+def test_a_user_is_named_once_in_a_namespace_that_has_a_field_for_them() -> None:
+    store, policy = InMemoryStore(), MemoryPolicy(namespace=("team", "{user_id}"), by_user=True)
+    agent = create_reflexion_agent(ScriptedModel([say("Eleven.")]), memory=policy, store=store)
+    agent.invoke({"messages": [("user", "Which hour?")]}, context=Context(user_id="ada"))
+    assert {namespace[:-1] for namespace in store.list_namespaces()} == {("team", "ada")}

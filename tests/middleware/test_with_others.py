@@ -392,3 +392,19 @@ def test_a_reflection_that_the_agents_own_model_refuses_costs_no_answer(caplog):
     result = agent.invoke(TASK)
     assert (result["messages"][-1].text, result["outcome"].status) == ("11:00", "success")
     assert "goes on without a reflection" in caplog.text
+
+
+@pytest.mark.req("A6", "M2")
+def test_one_reason_for_refusing_several_calls_is_no_failure():
+    days = iter(["Monday", "Tuesday", "Wednesday", "Thursday"])
+
+    def decide(_: Question) -> Any:
+        return call("search", query=day) if (day := next(days, None)) else say("11:00")
+
+    person = shipped.HumanInTheLoopMiddleware(interrupt_on={"search": True})
+    agent = agent_with(RoleModel(decide), [person], ours_first=True, checkpointer=InMemorySaver())
+    result = agent.invoke(TASK, THREAD)
+    while "__interrupt__" in result:
+        no = {"type": "reject", "message": "Not allowed: nobody may look into this calendar."}
+        result = agent.invoke(Command(resume={"decisions": [no]}), THREAD)
+    assert (result["outcome"].failures, result["outcome"].status) == ([], "success")
