@@ -23,7 +23,7 @@ from typing_extensions import TypeVar
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
 from langgraph_reflexion.graph.auditors import AfterRun, AuditSettings
-from langgraph_reflexion.graph.layout import Agent, Branch, compile_graph, name_in_requests, with_messages
+from langgraph_reflexion.graph.layout import Branch, Graph, compile_graph, name_in_requests, with_messages
 from langgraph_reflexion.graph.parts import (
     Parts,
     check_settings,
@@ -214,7 +214,7 @@ def _without_tools(model: Any) -> Any:
     return plain(model) if isinstance(model, Runnable) else model
 
 
-def _compile(parts: Parts, learn: AfterRun | None, *, self_checks: bool, **settings: Any) -> Agent:
+def _compile(parts: Parts, learn: AfterRun | None, *, self_checks: bool, **settings: Any) -> Graph:
     """The graph of these parts. `settings` are those of `compile_graph`."""
     waits = learn is not None and learn.waits
     parts = replace(parts, budget=replace(parts.budget, steps_after=1)) if waits else parts
