@@ -12,9 +12,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
-from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
@@ -144,32 +142,6 @@ class AfterRun(Runnable[Any, Any]):
     async def adrain(self, seconds: float | None = None) -> bool:
         """Like `drain`, without blocking the event loop."""
         return await self.background.adrain(seconds)
-
-    def around(self, graph: Graph) -> Graph:
-        """A graph that runs this graph, with its checkpointer and its store, and then audits the run."""
-        if not isinstance(graph, CompiledStateGraph):
-            raise ValueError(f"`around` takes a compiled graph, such as `graph.compile()`, got {graph!r}")
-        theirs = graph.builder
-        if "messages" not in theirs.channels:
-            raise ValueError(
-                f"`around` takes a graph with the state field `messages`, got one with {[*theirs.channels]}"
-            )
-        outer = StateGraph(
-            theirs.state_schema,
-            context_schema=theirs.context_schema,
-            input_schema=theirs.input_schema,
-            output_schema=theirs.output_schema,
-        )
-        outer.add_node("run", graph)
-        outer.add_node("after_run", self)
-        outer.add_edge(START, "run")
-        outer.add_edge("run", "after_run")
-        outer.add_edge("after_run", END)
-        # Under a checkpointer of the inner graph alone, nothing could resume the outer one.
-        saver = graph.checkpointer if isinstance(graph.checkpointer, BaseCheckpointSaver) else None
-        compiled = outer.compile(checkpointer=saver, store=graph.store, name=graph.name)
-        compiled.nodes["after_run"].subgraphs = [self.graph]  # for drawings: LangGraph cannot find it
-        return compiled
 
     def in_agent(self, memory: AgentMemory) -> AfterRun:
         """A copy for an agent of this package. Without a notebook or memory, results are saved in the agent's
