@@ -6,9 +6,7 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, get_args
-from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -16,14 +14,14 @@ from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
-from langgraph_reflexion.driver import Wait, Waits, either, run_async, run_sync
-from langgraph_reflexion.graph.background import Background, run_audit
+from langgraph_reflexion.driver import Waits, either, run_async, run_sync
+from langgraph_reflexion.graph.background import Background
 from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.nodes.auditing.auditors import Auditor, Books, audit_errors, audit_memories, conclude
 from langgraph_reflexion.nodes.auditing.prompt_and_reply import fault_in, transcript_in
 from langgraph_reflexion.nodes.auditing.reading_tools import ReadingTools
-from langgraph_reflexion.nodes.host import Step, emit, run_id, runtime_of, saver_of, thread_of
+from langgraph_reflexion.nodes.host import Step, emit, run_id, runtime_of
 from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category, Outcome
@@ -115,7 +113,9 @@ class AfterRun(Runnable[Any, Any]):
         if given is None:
             return None
         if self.settings.background:
-            yield self._start_in_background(given, config)
+            runtime = runtime_of(config)
+            graph = self.graph.copy({"store": runtime.store})
+            yield self.background.begin(either(graph.invoke, graph.ainvoke, given, context=runtime.context))
             return None
         learned = (yield either(self.graph.invoke, self.graph.ainvoke, given, config))["learned"]
         emit(config, "learned", **learned)
@@ -177,13 +177,6 @@ class AfterRun(Runnable[Any, Any]):
         memory = self.settings.memory
         namespace = memory.namespace_for({}) if memory is not None else None
         return AuditedRun(messages=transcript_in(messages), start=0, session=session, failures=[], namespace=namespace)
-
-    def _start_in_background(self, given: AuditedRun, config: RunnableConfig) -> Wait:
-        """Start in the background. If the process dies, the next run of the thread finishes the audit."""
-        runtime, saver, of_run = runtime_of(config), saver_of(config), thread_of(config)
-        thread = str(uuid5(NAMESPACE_OID, f"after_run/{of_run}")) if of_run and saver is not None else None
-        work = partial(run_audit, self.graph, given, runtime.context, runtime.store, saver, thread)
-        return self.background.begin(work, thread)
 
     def _books(self, state: Any, config: RunnableConfig) -> Books:
         """Where the findings and memories of this run are saved."""

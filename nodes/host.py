@@ -18,7 +18,6 @@ from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph import errors
-from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 
@@ -150,18 +149,6 @@ def streams_messages(handler: Any) -> bool:
 def checkpoints(config: RunnableConfig) -> bool:
     """Whether there are checkpoints, so that a run can pause for a person and resume."""
     return bool(conf(config).get("__pregel_checkpointer"))
-
-
-def saver_of(config: RunnableConfig) -> BaseCheckpointSaver[Any] | None:
-    """The checkpointer of the graph that runs this node, or of the one above it."""
-    found = conf(config).get("__pregel_checkpointer")
-    return found if isinstance(found, BaseCheckpointSaver) else None
-
-
-def thread_of(config: RunnableConfig) -> str | None:
-    """The thread of the run."""
-    thread = conf(config).get("thread_id")
-    return str(thread) if thread else None
 
 
 def has_parent(config: RunnableConfig) -> bool:
