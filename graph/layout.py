@@ -85,6 +85,7 @@ def compile_graph(
             continue
         step = Step(node, function)
         step.store, step.on_error = store, partial(emit_outcome_of_error, parts.evaluator, parts.budget)
+        step.now = parts.budget.now if node != "begin" else None
         graph.add_node(node, step)
     there = {START, END, *graph.nodes}
     for source, target in edges:

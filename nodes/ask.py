@@ -9,7 +9,6 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessa
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import interrupt
 
-from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.host import checkpoints
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, ModelProtocol
 from langgraph_reflexion.nodes.tools.loops import key_of
@@ -21,13 +20,13 @@ NO_ANSWER = "(no answer)"
 """The reply of a person who sends only spaces. Some providers refuse a message without text."""
 
 
-def ask(protocol: ModelProtocol, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig) -> Update:
+def ask(protocol: ModelProtocol, tools: Toolbox, state: State, config: RunnableConfig) -> Update:
     """Add the person's reply to the conversation. If there is nobody to ask, the question ends the run."""
     turn, answers = last_turn_anywhere(state["messages"])  # a message may have come with the person's reply
     call = question_call(protocol, tools, turn) if turn is not None and not answers else None
     calls = open_calls(turn, answers) if call is None else []
     if to_approve := [call for call in calls if needs_approval(call, tools.approve, state)]:
-        return _approved(tools, budget, state, to_approve, config)
+        return _approved(tools, state, to_approve, config)
     decision = state.get("decision")
     if call is None and decision is None:  # the person's reply came with an edit that took the calls away
         return {"progress": {"node": "ask", "asked": False}}
@@ -39,7 +38,7 @@ def ask(protocol: ModelProtocol, tools: Toolbox, budget: Budget, state: State, c
         return _ends_with(question)
     reply = str(interrupt({"type": "question", "question": question}))
     message = _reply_to(call, reply) if call is not None else HumanMessage(_reply_text(reply))
-    return {"messages": [message], "decision": None, "resumed_at": budget.now()}
+    return {"messages": [message], "decision": None}
 
 
 def _ends_with(question: str) -> Update:
@@ -80,9 +79,7 @@ def needs_approval(call: ToolCall, approve: Mapping[str, Approval], state: Mappi
     return approval.applies_to(call, {"messages": list(state["messages"])})
 
 
-def _approved(
-    tools: Toolbox, budget: Budget, state: State, calls: Sequence[ToolCall], config: RunnableConfig
-) -> Update:
+def _approved(tools: Toolbox, state: State, calls: Sequence[ToolCall], config: RunnableConfig) -> Update:
     """One interrupt for the turn, in the format of LangChain's human-in-the-loop middleware, and its decisions
     applied."""
     if not checkpoints(config):
@@ -108,7 +105,7 @@ def _approved(
     given = interrupt(request)
     while problem := _problem_with(tools, calls, given):
         given = interrupt({**request, "error": problem})
-    update: Update = {"resumed_at": budget.now(), "edits": {}, "messages": [], "decision": None}
+    update: Update = {"edits": {}, "messages": [], "decision": None}
     for call, decision in zip(calls, given["decisions"], strict=True):
         if decision["type"] == "edit":
             edited = decision["edited_action"]

@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.budget import Budget, end_attempt, new_failure
 from langgraph_reflexion.nodes.decide import Actor
-from langgraph_reflexion.nodes.host import emit_failure, runtime_of, was_resumed
+from langgraph_reflexion.nodes.host import emit_failure, runtime_of
 from langgraph_reflexion.nodes.models.calling import Meter
 from langgraph_reflexion.nodes.models.prompt import with_failure_turn
 from langgraph_reflexion.nodes.models.protocols import as_text, object_of
@@ -48,8 +48,6 @@ EVIDENCE = 8_000
 
 def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, config: RunnableConfig) -> Waits[Update]:
     """The verdicts on the answer, and the attempt that ends with them."""
-    if was_resumed(config):
-        state = {**state, "resumed_at": budget.now()}
     text, message = _answer_in(state)
     success_score = budget.limits.success_score
     verdicts: list[Verdict] = []
@@ -76,7 +74,7 @@ def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, conf
         if judged.edited is not None:
             text = edited = judged.edited
     accepted, score = combine_verdicts(verdicts, success_score)
-    update: Update = {"verdicts": verdicts, "resumed_at": state["resumed_at"], "failure": None}
+    update: Update = {"verdicts": verdicts, "failure": None}
     failures = state["failures"]
     if accepted is False:
         failure = _failure(budget, state, text, verdicts)

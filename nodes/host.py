@@ -21,7 +21,7 @@ from langgraph import errors
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 
-from langgraph_reflexion.driver import run_async, run_sync
+from langgraph_reflexion.driver import Waits, run_async, run_sync
 from langgraph_reflexion.errors import ReflexionError
 from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import read_channels, write_channels
@@ -42,6 +42,9 @@ class Step(Runnable[Any, Any]):
     """The agent's store, which the caller's code in the node gets if the graph above has none."""
     on_error: Callable[[RunnableConfig, Exception], None] | None = None
     """Called with an exception that ends the run, before it is raised."""
+    now: Callable[[], float] | None = None
+    """The run's clock, for a node that may be the first one of a resumed run. That node notes when it was resumed, so
+    that the time until then, in which the run waited for a person, is not counted."""
 
     def __init__(self, name: str, function: Callable[..., Any], *parts: Any) -> None:
         self.name = name
@@ -53,32 +56,33 @@ class Step(Runnable[Any, Any]):
         return self.invoke
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        config = self._with_store(config or {})
-        try:
-            update = self.function(read_channels(input), config)
-            return write_channels(run_sync(update) if isinstance(update, Generator) else update)
-        except Exception as error:
-            self._report(config, error)
-            raise
+        return run_sync(self._run(input, config or {}))
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        config = self._with_store(config or {})
+        return await run_async(self._run(input, config or {}))
+
+    def _run(self, input: Any, config: RunnableConfig) -> Waits[Any]:
+        config = self._with_store(config)
+        resumed = {"resumed_at": self.now()} if self.now is not None and is_first_step(config) else {}
         try:
-            update = self.function(read_channels(input), config)
-            return write_channels(await run_async(update) if isinstance(update, Generator) else update)
+            update = self.function({**read_channels(input), **resumed}, config)
+            if isinstance(update, Generator):
+                update = yield from update
         except Exception as error:
-            self._report(config, error)
+            if self.on_error is not None and not isinstance(error, errors.GraphBubbleUp):
+                self.on_error(config, error)
             raise
+        if resumed and isinstance(update, dict):
+            update = {**update, **resumed}
+        elif resumed and isinstance(update, list):  # a tool's commands, and its messages
+            update = [*update, resumed]
+        return write_channels(update)
 
     def _with_store(self, config: RunnableConfig) -> RunnableConfig:
         if self.store is None or (runtime := runtime_of(config)).store is not None:
             return config
         inside = {**conf(config), "__pregel_runtime": replace(runtime, store=self.store)}
         return cast("RunnableConfig", {**config, "configurable": inside})
-
-    def _report(self, config: RunnableConfig, error: Exception) -> None:
-        if self.on_error is not None and not isinstance(error, errors.GraphBubbleUp):
-            self.on_error(config, error)
 
 
 class Route(Runnable[Any, Any]):

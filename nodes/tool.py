@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast, get_args
+from typing import Any, NotRequired, cast, get_args
 from uuid import uuid4
 
 from langchain_core.messages import ToolCall, ToolMessage
@@ -37,6 +37,8 @@ class CallToRun(TypedDict):
     """Whether a person changed it."""
     blocked: str | None
     """The last result of a blocked call, which is quoted instead of running it again."""
+    resumed_at: NotRequired[float]
+    """When the run was resumed, if this is its first step since then."""
 
 
 def run_tool(
@@ -71,7 +73,6 @@ def _run_one(
         return {"messages": [error_message(call, why, "permission")]}
     if to_run["blocked"] is not None:
         return {"messages": [blocked_message(call, to_run["blocked"])]}
-    resumed_at = budget.now() if state is None and was_resumed(config) else None
     injected = view.select(state or values_now(config, view.fields)) if tools.needs_state(name) else {}
     tools.check_injected(name, injected, config)
     result = yield from run_call(
@@ -80,13 +81,10 @@ def _run_one(
         call,
         tools.node.tools_by_name.get(name),
         partial(tools.run, call, injected, config),
-        partial(_seconds_left, budget, config, resumed_at),
-        may_retry=resumed_at is None,
+        partial(_seconds_left, budget, to_run, config),
+        may_retry=not was_resumed(config),
     )
-    update = _update_for(view, call, result, config, edited=to_run["edited"])
-    if resumed_at is None:
-        return update
-    return [*update, {"resumed_at": resumed_at}] if isinstance(update, list) else {**update, "resumed_at": resumed_at}
+    return _update_for(view, call, result, config, edited=to_run["edited"])
 
 
 def run_call(
@@ -163,12 +161,10 @@ def _needs_await(tool: BaseTool | None, fault: Exception) -> bool:
     return is_in_run and tool is not None and type(tool)._arun is not BaseTool._arun
 
 
-def _seconds_left(budget: Budget, config: RunnableConfig, resumed_at: float | None) -> float | None:
+def _seconds_left(budget: Budget, to_run: CallToRun, config: RunnableConfig) -> float | None:
     """Seconds left until the run's deadline, without the time spent waiting for a person."""
-    private = values_now(config, ("run",)).get("run") if budget.limits.deadline is not None else None
-    if not private:
-        return None
-    return budget.seconds_left(private if resumed_at is None else {**private, "resumed_at": resumed_at})
+    run = values_now(config, ("run",)).get("run") if budget.limits.deadline is not None else None
+    return budget.seconds_left({**run, **to_run}) if run else None
 
 
 def _update_for(view: View, call: ToolCall, result: Any, config: RunnableConfig, *, edited: bool) -> Update | list[Any]:

@@ -158,6 +158,26 @@ def test_a_check_that_waits_for_a_person_does_not_use_up_the_time():
     assert [failure.signal for failure in result["outcome"].failures] == ["check_failed"]
 
 
+@pytest.mark.req("F13")
+@pytest.mark.parametrize("node", ["tool", "decide", "finish"])
+def test_a_run_that_its_caller_interrupted_does_not_use_up_the_time_until_it_is_resumed(desk, node):
+    clock = Clock()
+    agent = create_reflexion_agent(
+        RoleModel([call("search", query="rooms"), say("11:00")]),
+        [desk.search],
+        limits=Limits(deadline=10),
+        checkpointer=InMemorySaver(),
+        clock=clock,
+    )
+    thread = {"configurable": {"thread_id": "1"}}
+    result = agent.invoke({"messages": [("user", "Plan an hour.")]}, thread, interrupt_before=[node])
+    while agent.get_state(thread).next:
+        clock.now += timedelta(hours=1)
+        result = agent.invoke(None, thread)
+    assert result["outcome"].status == "unverified"
+    assert result["outcome"].seconds == 0
+
+
 @pytest.fixture
 def slowly():
     """Makes a reply, a verdict or a result come only after the test, or after a minute."""
