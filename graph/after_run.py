@@ -43,7 +43,7 @@ def after_run(
             `{"errors": Limits(...), "memories": Limits(...)}`.
         root: A folder that the auditors may read. Without one they have no tools.
         background: Return the answer first, and audit in the background. `.drain()` waits for unfinished audits.
-        on_done: Called with the result when both auditors are done. May be async.
+        on_done: Called with the result when both auditors are done. An async function needs `ainvoke`.
         prompts: A folder whose files replace the shipped prompts of the same name.
     """
     if memory is not None and not isinstance(memory, (LessonBook, MemoryPolicy)):

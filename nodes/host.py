@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import version
 from typing import Any, cast
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
@@ -18,11 +17,11 @@ from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph import errors
+from langgraph._internal._config import DEFAULT_RECURSION_LIMIT
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.driver import Waits, run_async, run_sync
-from langgraph_reflexion.errors import ReflexionError
 from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import read_channels, write_channels
 from langgraph_reflexion.text.literals import mask_secrets
@@ -194,19 +193,8 @@ def steps_of(config: RunnableConfig) -> tuple[int, int] | None:
     if scratchpad is None:
         return None
     # LangGraph leaves its default out of a node's config.
-    limit = config.get("recursion_limit") or _default_recursion_limit()
+    limit = config.get("recursion_limit") or DEFAULT_RECURSION_LIMIT
     return scratchpad.step, scratchpad.stop - limit - 1
-
-
-def _default_recursion_limit() -> int:
-    try:
-        from langgraph._internal._config import DEFAULT_RECURSION_LIMIT
-    except ImportError as error:
-        raise ReflexionError(
-            f"LangGraph {version('langgraph')} does not say its default `recursion_limit` where LangGraph 1.2 does: "
-            "set one in the run's config, or install another version of langgraph"
-        ) from error
-    return DEFAULT_RECURSION_LIMIT
 
 
 def values_now(config: RunnableConfig, fields: Sequence[str]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ If one fails, this is reported and does not affect the other or the answer.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 from collections.abc import Callable, Sequence
@@ -15,7 +14,7 @@ from typing import Any
 from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langgraph_reflexion.driver import Wait, Waits, either, in_thread, is_async, start_thread
+from langgraph_reflexion.driver import Waits, call_function, either
 from langgraph_reflexion.memory import ErrorNotebook, Foreign, LessonBook
 from langgraph_reflexion.nodes.auditing.prompt_and_reply import (
     Memories,
@@ -139,22 +138,11 @@ def conclude(on_done: Callable[[dict[str, Any]], Any] | None, state: Any, _confi
     }
     if on_done is not None:
         try:
-            yield _call(on_done, learned)
+            yield call_function("`on_done`", on_done, learned)
         except Exception as fault:  # noqa: BLE001 - the caller's own code
             raise_control_flow(fault)
             logger.warning("`on_done` failed: %s", describe(fault))
     return {"learned": learned}
-
-
-def _call(on_done: Callable[[dict[str, Any]], Any], learned: dict[str, Any]) -> Wait:
-    if not is_async(on_done):
-        return in_thread(lambda: on_done(learned))
-
-    async def acall() -> None:
-        await on_done(learned)
-
-    # Under `invoke` it gets its own event loop, in a thread without one.
-    return Wait(lambda: start_thread(lambda: asyncio.run(acall())).result(), acall)
 
 
 # ---------------------------------------------------------------- asking
