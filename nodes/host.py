@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from typing import Any, cast
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
@@ -20,8 +20,9 @@ from langgraph import errors
 from langgraph._internal._config import DEFAULT_RECURSION_LIMIT
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
+from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
 
-from langgraph_reflexion.driver import Waits, run_async, run_sync
+from langgraph_reflexion.driver import Waits, await_result, in_thread, is_async, run_async, run_sync
 from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import read_channels, write_channels
 from langgraph_reflexion.text.literals import mask_secrets
@@ -112,6 +113,20 @@ class Route(Runnable[Any, Any]):
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         return self.invoke(input, config)
+
+
+def as_runnable(function: Callable[..., Any], name: str) -> Runnable[Any, Any]:
+    """A caller's function as LangGraph calls one, with injected arguments. It adds no trace.
+
+    Under `ainvoke` a sync function has a thread of its own, because many runs may wait in it at once.
+    """
+
+    @wraps(function)
+    async def acall(*args: Any, **kwargs: Any) -> Any:
+        return await await_result(in_thread(lambda: function(*args, **kwargs), own=True).acall())
+
+    functions = (None, function) if is_async(function) else (function, acall)
+    return cast("Runnable[Any, Any]", RunnableCallable(*functions, name=name, trace=False))
 
 
 def conf(config: RunnableConfig) -> dict[str, Any]:

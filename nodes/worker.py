@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
 from typing import Any, Literal, NamedTuple, cast
 
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
@@ -15,7 +14,6 @@ from langgraph.errors import ParentCommand
 from langgraph.graph import StateGraph
 from langgraph.pregel import Pregel
 from langgraph.pregel.protocol import PregelProtocol
-from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
 from pydantic import BaseModel
 from pydantic_core import to_json
 
@@ -25,16 +23,13 @@ from langgraph_reflexion.driver import (
     NeedsAsyncError,
     Waits,
     accepts,
-    await_result,
     call_function,
     either,
-    in_thread,
-    is_async,
     model_named,
     sync_result,
     within,
 )
-from langgraph_reflexion.nodes.host import checkpoints
+from langgraph_reflexion.nodes.host import as_runnable, checkpoints
 from langgraph_reflexion.nodes.models.calling import Meter, cut_off_by_provider, default_config, metered, refusal_in
 from langgraph_reflexion.nodes.models.choice import Model, chat_models_in, plain
 from langgraph_reflexion.schemas import Outcome
@@ -118,7 +113,6 @@ class Worker:
     name: str
     runnable: Runnable[Any, Any]
     takes: Literal["messages", "state", "text"]
-    only_async: bool = False
     input: Mapper = None
     output: Mapper = None
 
@@ -150,8 +144,6 @@ class Worker:
         runnable = self.runnable
 
         def call() -> Any:
-            if self.only_async:
-                raise NeedsAsyncError(f"The worker {self.name!r}")
             inside = metered(config, limit.meter, _Counted(limit))
             try:
                 with default_config(inside):
@@ -231,7 +223,7 @@ def worker_of(given: Any, input: Mapper = None, output: Mapper = None) -> Worker
     if isinstance(given, str):
         given = model_named(given)
     if isinstance(given, Runnable):
-        return Worker(given.get_name(), given, _takes(given, input, output), input=input, output=output)
+        return Worker(given.get_name(), given, _takes(given, input, output), input, output)
     if not callable(given):
         raise ValueError(
             f"`worker` must be a chat model, its name, a function, a Runnable or a compiled graph, got {given!r}"
@@ -239,19 +231,7 @@ def worker_of(given: Any, input: Mapper = None, output: Mapper = None) -> Worker
     if not accepts(given, "prompt", besides=INJECTED):
         raise ValueError(f"A function given as `worker` must take one prompt, got {given!r}")
     name = str(getattr(given, "__name__", type(given).__name__))
-    only_async = is_async(given)
-    return Worker(name, _runnable(given, name, only_async=only_async), "text", only_async, input, output)
-
-
-def _runnable(given: Callable[..., Any], name: str, *, only_async: bool) -> Runnable[Any, Any]:
-    """A function as LangGraph calls one, with injected arguments. It adds no trace."""
-
-    @wraps(given)
-    async def acall(*args: Any, **kwargs: Any) -> Any:
-        # The loop's pool is small, and twenty trials at once may all be waiting in this function.
-        return await await_result(in_thread(lambda: given(*args, **kwargs), own=True).acall())
-
-    return RunnableCallable(None if only_async else given, given if only_async else acall, name=name, trace=False)
+    return Worker(name, as_runnable(given, name), "text", input, output)
 
 
 def _takes(given: Runnable[Any, Any], input: Mapper, output: Mapper) -> Literal["messages", "state", "text"]:
