@@ -104,8 +104,7 @@ def create_reflexion_agent(
     Args:
         model: A chat model, also one with bound settings or fallbacks; a name such as `openai:gpt-4o-mini`; a mapping
             of names to models, selected by `Context.model`; or a function of (state, runtime).
-        tools: Functions, tools, a `ToolNode`, or a provider's built-in tools as dicts. A call of a function dict ends
-            the run; pass its result with the next run.
+        tools: Functions, tools, a `ToolNode`, or a provider's built-in tools as dicts.
         prompt: Text, a `SystemMessage`, or a function or `Runnable` of the state.
         checks: Functions of (answer, run) that return a `Verdict`, a bool, a score, a complaint or None.
         response_format: A pydantic model, TypedDict, dataclass or JSON schema for the answer.
@@ -276,7 +275,6 @@ def _branches(routes: Routes, parts: Parts) -> list[Branch]:
                 "reflect": "invalid",
                 "decide": "replan" if "replan" in parts.actor.protocol.controls else "message added",
                 "wrap_up": "budget spent, model error",
-                **({"finish": "your own calls"} if parts.tools.client_tools else {}),
             },
         ),
         (

@@ -61,7 +61,8 @@ class Toolbox:
     node: ToolNode
     offered: tuple[BaseTool | dict[str, Any], ...]
     client_tools: frozenset[str]
-    """Tools given as OpenAI function dicts, which are offered to the model and run by the caller after the run."""
+    """Tools given as OpenAI function dicts. They have no code, so `ToolNode` answers their calls with an error, unless
+    a middleware of LangChain's agent runs them."""
     denied: frozenset[str]
     approve: Mapping[str, Approval]
     return_direct: frozenset[str]

@@ -17,14 +17,6 @@ from langgraph_reflexion.testing import RoleModel, call, calls, say
 
 ASKED = {"messages": [("user", "Clean up.")]}
 CONFIG: Any = {"configurable": {"thread_id": "one"}}
-LOCATE = {
-    "type": "function",
-    "function": {
-        "name": "locate",
-        "description": "Say where the user is.",
-        "parameters": {"type": "object", "properties": {"exact": {"type": "boolean"}}, "required": ["exact"]},
-    },
-}
 
 
 @tool
@@ -130,31 +122,3 @@ def test_a_person_may_respond_in_a_tools_place(protocol):
 def test_settings_that_make_no_sense_are_refused_when_the_agent_is_built(approve, why):
     with pytest.raises(ValueError, match=why):
         agent_with(approve)
-
-
-@pytest.mark.req("G1", "B11")
-@pytest.mark.parametrize("protocol", ["tools", "json"])
-def test_a_call_of_the_callers_own_tool_ends_the_run_and_its_result_starts_the_next(protocol):
-    turns = [call("locate", exact=1), call("locate", exact=True)]
-    agent = agent_with((), *turns, tools=[LOCATE, read], protocol=protocol)
-    result = agent.invoke(ASKED, CONFIG)
-    last = result["messages"][-1]
-    assert [(made["name"], made["args"]) for made in last.tool_calls] == [("locate", {"exact": True})]
-    assert (result["outcome"].status, result["outcome"].stop_reason) == ("needs_input", "asked_user")
-    assert [failure.signal for failure in result["outcome"].failures] == ["schema_error"]
-    answer = ToolMessage("Berlin", tool_call_id=last.tool_calls[0]["id"])
-    result = agent.invoke({"messages": [answer]}, CONFIG)
-    assert [message.type for message in result["messages"]] == ["human", "ai", "tool", "ai"]
-    assert result["messages"][-1].text == "done"
-
-
-@pytest.mark.req("G1")
-def test_beside_the_callers_own_tool_the_others_run_first():
-    turn = calls(("read", {"path": "a"}), ("locate", {"exact": True}))
-    agent = agent_with((), turn, tools=[LOCATE, read], checkpointer=None)
-    result = agent.invoke(ASKED)
-    assert [message.type for message in result["messages"]] == ["human", "ai", "tool"]
-    assert result["messages"][-1].text == "a holds nothing"
-    again = agent.invoke({"messages": [*result["messages"], ("user", "Never mind.")]})
-    assert [message.type for message in again["messages"]] == ["human", "ai", "tool", "tool", "human", "ai"]
-    assert "Not run" in again["messages"][3].text, "a call that nobody answers is closed with the next run"
