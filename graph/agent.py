@@ -93,7 +93,6 @@ def create_reflexion_agent(
     tool_checks: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
     hold_answers: bool = False,
     system_prompt: str | SystemMessage | None = None,
-    middleware: None = None,
 ) -> CompiledStateGraph[State, ContextT, Any, Any]:
     """A LangGraph agent that learns from its own failures.
 
@@ -130,17 +129,11 @@ def create_reflexion_agent(
             a tool error.
         hold_answers: Stream an answer only after it is accepted.
         system_prompt: Another name for `prompt`, as in `create_agent`.
-        middleware: Not supported. Use `create_agent` with a `ReflexionMiddleware` instead.
     """
     if not isinstance(self_reflection, AfterRun):
         must_be_one_of(self_reflection, MODES, "self_reflection")
     if prompt is not None and system_prompt is not None:
         raise ValueError("`system_prompt` is another name for `prompt`: pass only one of them")
-    if middleware is not None:
-        raise ValueError(
-            "`middleware` is not supported here: use LangChain's `create_agent`, with `ReflexionMiddleware(...)` first "
-            f"in its `middleware`, got {middleware!r}"
-        )
     check_settings(limits, memory, store, clock, name, checkpointer, context_schema)
     must_be(hold_answers, bool, "hold_answers")
     state_schema = with_messages(state_schema)

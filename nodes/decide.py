@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.budget import Budget, new_failure
-from langgraph_reflexion.nodes.exceptions import as_sentence, describe, lacks_tools, model_fault
+from langgraph_reflexion.nodes.exceptions import as_sentence, describe, model_fault
 from langgraph_reflexion.nodes.host import emit_failure, emit_step
 from langgraph_reflexion.nodes.models.calling import (
     Reply,
@@ -164,8 +164,6 @@ def _ask(
                 or isinstance(fault, AssertionError)  # a scripted model has no replies left: the test must see it
                 or (actor.raises_faults and budget.overspent(state) is None)
             ):
-                if native and lacks_tools(fault):
-                    fault.add_note("A model that cannot call tools needs protocol='json'.")
                 raise
             else:
                 return prompt, fault

@@ -275,11 +275,6 @@ def test_streamed_tokens_name_their_agent() -> None:
 # ---------------------------------------------------------------- interrupts, drawing
 
 
-def test_middleware_is_refused_with_the_way_out() -> None:
-    with pytest.raises(ValueError, match="ReflexionMiddleware"):
-        create_reflexion_agent(ScriptedModel([]), middleware=["any"])
-
-
 @pytest.mark.req("G1")
 def test_the_drawing_shows_every_node_and_each_way_between_them() -> None:
     graph = searching(controls=["ask_user"]).get_graph()
