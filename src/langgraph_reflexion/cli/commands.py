@@ -198,7 +198,7 @@ def _add_memory_options(memory: argparse.ArgumentParser) -> None:
         "file", metavar="FILE", nargs="?", default="-", help="the file to write; by default standard output"
     )
     _add_filters(export)
-    copy = verb("copy", "copy everything into another store: namespaces, runs, evidence, history; repeat it to resume")
+    copy = verb("copy", "copy everything into a new store: namespaces, runs, evidence, history")
     copy.add_argument("--to", metavar="FILE", required=True, help="the target store, created if it is missing")
     load = verb(
         "import", "import the new lessons of an exported file; if a line is invalid, nothing is imported", "FILE"

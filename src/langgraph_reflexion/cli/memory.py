@@ -368,8 +368,7 @@ def _copy(session: BookSession, target: BaseStore) -> int:
     copied = copy_store(
         session.store, target, index=lambda item: ["text", "when"] if item.namespace[-1] == "lessons" else False
     )
-    places = count_of(copied.namespaces, "namespace")
-    text = f"{count_of(copied.items, 'item')} in {places}, {copied.written} of them written, all counted there"
+    text = f"{count_of(copied.items, 'item')} in {count_of(copied.namespaces, 'namespace')} copied"
     return session.show(copied._asdict(), text)
 
 
