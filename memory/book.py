@@ -299,17 +299,13 @@ class LessonBook:
 
     export, aexport = both(_export)
 
-    def _load(
-        self, path_or_file: Place, *, strict: bool = True, update: bool = False, untrusted: bool = False
-    ) -> Plan[Loaded]:
+    def _load(self, path_or_file: Place, *, strict: bool = True, untrusted: bool = False) -> Plan[Loaded]:
         """Add the new lessons of an exported file: all or none or, if not `strict`, all except invalid lines.
 
         A file is trusted as if you had written it. With `untrusted`, its lessons become new candidates with the origin
-        `observed`, without a record or a name. With `update`, lessons with a known id get the text in the file.
+        `observed`, without a record or a name.
         """
-        if update and untrusted:
-            raise ValueError("Pass `update` or `untrusted`, not both: an untrusted file cannot change a known lesson")
-        return (yield from exchange.load(self._shelf, check_place(path_or_file), strict, update, untrusted))
+        return (yield from exchange.load(self._shelf, check_place(path_or_file), strict, untrusted))
 
     load, aload = both(_load)
 

@@ -9,7 +9,7 @@ import shutil
 import unicodedata
 from asyncio import to_thread
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TextIO, cast
 from uuid import uuid4
@@ -22,8 +22,6 @@ from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory.access import COLLECTIONS, Plan, items_in, may_be_an_id, put
 from langgraph_reflexion.memory.changes import (
     MAX_VALUES,
-    change_ops,
-    read_and_correct,
     replaced_by,
     retry_without_vectors,
 )
@@ -37,37 +35,28 @@ from langgraph_reflexion.memory.records import (
     change_record,
     failure_of,
     fingerprints,
-    hash_of,
     item_value,
     lesson_id,
     numbered,
 )
-from langgraph_reflexion.memory.shelf import Shelf, StoredLesson, read_some
-from langgraph_reflexion.memory.suspicion import shown_texts, suspicion, suspicion_of
+from langgraph_reflexion.memory.shelf import Shelf, StoredLesson
+from langgraph_reflexion.memory.suspicion import suspicion, suspicion_of
 from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text.literals import MAX_TASK, mask_secrets
 from langgraph_reflexion.text.tokens import fold
 
 Place = str | os.PathLike[str] | TextIO
 
-EDITABLE = (*TEXTS, "expires_at")
-"""Fields of a lesson that can be edited in a file. The rest is its record."""
-
 _UNSEEN = re.compile(r"[^\n -~]")
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """How many lessons of a file were new, were known, were invalid, or got the text in the file.
-
-    `otherwise` counts the known lessons that have another text in the file and keep the one here.
-    """
+    """How many lessons of a file were new, were known, or were invalid."""
 
     added: int = 0
     unchanged: int = 0
     skipped: int = 0
-    changed: int = 0
-    otherwise: int = field(default=0, compare=False)
 
 
 def export(entries: Sequence[StoredLesson], place: Place) -> Plan[int]:
@@ -132,22 +121,13 @@ def read_lines(place: Place) -> list[str]:
     return text.removeprefix("\ufeff").split("\n")
 
 
-def load(shelf: Shelf, place: Place, strict: bool, update: bool, untrusted: bool) -> Plan[Loaded]:
-    """Add all new lessons of a file, or none. With `strict` an invalid line raises an error that names it.
-
-    With `update`, a lesson with a known id gets the text in the file and keeps its record.
-    """
+def load(shelf: Shelf, place: Place, strict: bool, untrusted: bool) -> Plan[Loaded]:
+    """Add all new lessons of a file, or none. With `strict` an invalid line raises an error that names it."""
     lines: list[str] = yield Wait(lambda: read_lines(place), lambda: to_thread(read_lines, place))
     rows, skipped = _parsed(shelf, lines, strict, untrusted)
     lessons = [lesson for lesson, _ in rows]
     items = yield from items_in(shelf.lessons)
-    here = {item.key: item.value for item in items}
-    edited = {
-        lesson.id: lesson
-        for lesson in lessons
-        if lesson.id in here and _editable(item_value(lesson)) != _editable(here[lesson.id])
-    }
-    known = set(here)
+    known = {item.key for item in items}
     texts = {_identity(item.value) for item in items}
     newest = {(new.kind, new.name or ""): new.id for new in lessons if new.name and new.status in LIVE}
     ops: list[Op] = []
@@ -168,34 +148,13 @@ def load(shelf: Shelf, place: Place, strict: bool, update: bool, untrusted: bool
         ops += [put(shelf.lessons, lesson.id, row, FIELDS), put(shelf.evidence_of(lesson.id), *change_record(change))]
         ops.append(PutOp(shelf.forgotten, lesson.id, None))
         ops += (yield from replaced_by(shelf, lesson)) if lesson.status in LIVE else []
-    edits = (yield from _edits(shelf, edited)) if update else {}
-    yield from retry_without_vectors([*ops, *(op for edit in edits.values() for op in edit)])
-    yield from read_and_correct(shelf, edits)
-    changed = len(edits)
-    unchanged = len(lessons) - added - changed
-    return Loaded(added, unchanged, skipped, changed, otherwise=len(edited) - changed)
+    yield from retry_without_vectors(ops)
+    return Loaded(added, len(lessons) - added, skipped)
 
 
 def _identity(value: Mapping[str, Any]) -> tuple[Any, str, bool]:
     """A key that is equal for lessons that say the same. A pattern may have the text of a lesson that it summarizes."""
     return value.get("kind"), fold(str(value.get("text"))), bool(value.get("supersedes"))
-
-
-def _edits(shelf: Shelf, edited: Mapping[str, Lesson]) -> Plan[dict[str, list[Op]]]:
-    """By lesson, the writes that give known ones their new texts and record the old ones.
-
-    A lesson whose new text is suspicious stays as it is.
-    """
-    edits: dict[str, list[Op]] = {}
-    for id, found in (yield from read_some(shelf, edited)).items():
-        if edited[id].status == "quarantined" != found.lesson.status:
-            continue
-        old, new = item_value(found.lesson) | found.item.value, item_value(edited[id])
-        after = {name: new[name] for name in EDITABLE if new[name] != old[name]}
-        words = tuple(hash_of(text) for text in shown_texts(edited[id]))
-        why = "edited in a file"
-        edits[id] = change_ops(shelf, found, None, "edited", by="person", why=why, words=words, after=after)
-    return edits
 
 
 Row = tuple[Lesson, dict[str, list[str]]]
@@ -240,7 +199,7 @@ def _parsed_line(shelf: Shelf, line: str, untrusted: bool) -> Row:
             f"its id {lesson.id!r} may contain only letters, digits, - and _, and may not be one of {reserved}"
         )
     if untrusted:
-        kept = {name: getattr(lesson, name) for name in EDITABLE if name != "name"}
+        kept = {name: getattr(lesson, name) for name in (*TEXTS, "expires_at") if name != "name"}
         lesson = Lesson(**kept, kind=lesson.kind, origin="observed")
         more = {TASKS: [task for task in more.get(TASKS, []) if not suspicion(task)]}
     now = shelf.clock()
@@ -273,10 +232,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"it has the key {twice[0]!r} twice")
     return dict(pairs)
-
-
-def _editable(value: dict[str, Any]) -> list[Any]:
-    return [value.get(name) for name in EDITABLE]
 
 
 def _row(entry: StoredLesson) -> dict[str, Any]:

@@ -360,24 +360,6 @@ def test_a_bad_line_is_named_and_nothing_is_imported(run_cli, refused):
     )
 
 
-@pytest.mark.req("D15")
-def test_a_known_lesson_that_was_edited_in_the_file_changes_only_if_asked_to(ids, run_cli, capsys):
-    run_cli("export", "all.jsonl")
-    edited = Path("all.jsonl").read_text("utf-8").replace("one unit", "metres")
-    Path("all.jsonl").write_text(edited, "utf-8")
-    assert main(["memory", "import", "all.jsonl", "--store", "lessons.db"]) == 0
-    assert "1 lesson with another text in all.jsonl" in capsys.readouterr().err
-    assert run_cli("show", ids[1], "--json")["text"] == LENGTHS
-
-    assert run_cli("import", "all.jsonl", "--update") == "0 lessons added to team/ada, 1 reworded, 2 known already\n"
-    assert run_cli("show", ids[1], "--json")["text"] == LENGTHS.replace("one unit", "metres")
-    assert run_cli("import", "all.jsonl", "--update", "--json")["unchanged"] == 3
-    change = run_cli("history", ids[1], "--json")[-1]
-    assert (change["action"], change["before"]) == ("edited", {"text": LENGTHS})
-    run_cli("undo", change["id"])
-    assert run_cli("show", ids[1], "--json")["text"] == LENGTHS
-
-
 @pytest.mark.usefixtures("ids")
 def test_an_export_of_nothing_leaves_the_last_one(run_cli, capsys):
     run_cli("export", "all.jsonl")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import datetime
-from io import StringIO
 from typing import Any
 
 import pytest
@@ -257,16 +255,11 @@ def wrote(run: str, text: str) -> Episode:
     return won(run).model_copy(update={"reflections": [made]})
 
 
-def a_line(book: LessonBook, id: str, text: str) -> StringIO:
-    return StringIO(json.dumps(now(book, id).model_dump(mode="json") | {"text": text}))
-
-
 BESIDE: dict[str, Callable[[LessonBook, str], object]] = {
     "a run it was shown in": lambda book, id: book.credit(won("r2", id)),
     "a run that wrote it": lambda book, _: book.credit(wrote("r2", GUESTS)),
     "feedback": lambda book, _: book.feedback("r1"),
     "a decision": lambda book, id: book.retire(id, "not wanted"),
-    "an edit": lambda book, id: book.load(a_line(book, id, f"{GUESTS[:-1]} or busy time of yours."), update=True),
     "an undo": lambda book, _: book.undo("e2"),
 }
 

@@ -205,7 +205,6 @@ def _add_memory_options(memory: argparse.ArgumentParser) -> None:
     )
     load.add_argument("--keep-going", action="store_true", help="skip invalid lines, and count them")
     load.add_argument("--untrusted", action="store_true", help="import all lessons as new candidates")
-    load.add_argument("--update", action="store_true", help="give known lessons the text in the file")
     load.add_argument("--create", action="store_true", help="create the store if there is none")
 
 
