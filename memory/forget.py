@@ -88,7 +88,7 @@ def without_texts(
     """The writes that remove texts with these hashes from episodes, and texts that repeat these of lessons."""
     ops: list[Op] = []
     for item in episodes:
-        episode = episode_in(item, as_it_was=True) if item.value.get("reflections") else None
+        episode = episode_in(item) if item.value.get("reflections") else None
         if episode is not None and (without := _without(episode, hashes, texts)) != episode:
             marks = {name: item.value[name] for name in MARKS if item.value.get(name)}
             ops.append(put(shelf.episodes, item.key, without.model_dump(mode="json") | marks))
