@@ -12,7 +12,7 @@ from typing import Any
 from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import TOPIC, Plan, at_once, items_in, put, read_items, storable
-from langgraph_reflexion.memory.changes import MAX_CORRECTIONS, MAX_VALUES, change_ops, write
+from langgraph_reflexion.memory.changes import MAX_VALUES, change_ops, write
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, Tally, estimate, posterior, recent
 from langgraph_reflexion.memory.evidence import COUNTS, Evidence, LessonRun
 from langgraph_reflexion.memory.forget import forgotten_hashes, without_texts
@@ -125,8 +125,6 @@ def _count(shelf: Shelf, episode: Episode) -> Plan[None]:
     # One batch: after a crash either all of a run is counted or nothing.
     # It is read again after writing: if several write at once, the last one to read sees what all have written.
     now_found = yield from write(shelf, ops, found.values())
-    if item is not None:
-        yield from note_episodes(shelf, [item.key], COUNTED, now)
     now_known = [entry for id, entry in now_found.items() if id in known]
     yield from write(shelf, _status_ops(shelf, now_known, of_topic, episode.id), now_known)
     yield from _offer_at_start(shelf, episode, [entry for entry in now_known if not entry.evidence.vouched])
@@ -178,16 +176,6 @@ def later_than_all(now: datetime, items: Iterable[Item | None], runs: Iterable[M
     marks = [item.value.get(mark) for item in items if item is not None for mark in MARKS]
     times = filter(None, map(time_in, (*marks, *(run.get("at") for run in runs))))
     return max([now, *(time + timedelta(microseconds=1) for time in times)])
-
-
-def note_episodes(shelf: Shelf, keys: list[str], note: str, at: datetime) -> Plan[None]:
-    """Note this on episodes, and repeat if another writer has overwritten it."""
-    for _ in range(MAX_CORRECTIONS):
-        items = yield from read_items(shelf.episodes, keys)
-        lack = [item for item in items if item is not None and str(item.value.get(note) or "") < at.isoformat()]
-        if not lack:
-            return
-        yield [put(shelf.episodes, item.key, {**item.value, note: at.isoformat()}) for item in lack]
 
 
 def _offer_at_start(shelf: Shelf, episode: Episode, known: Sequence[StoredLesson]) -> Plan[None]:
