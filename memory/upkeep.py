@@ -13,16 +13,14 @@ from typing import Any, NamedTuple
 from langgraph.store.base import Item, Op, SearchOp
 
 from langgraph_reflexion.memory.access import PAGE, PAUSE, Plan, drop, items_in, may_be_an_id, put
-from langgraph_reflexion.memory.changes import read_and_correct, replaced_by, write
+from langgraph_reflexion.memory.changes import read_and_correct, write
 from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.forget import forgotten_hashes, without_texts
-from langgraph_reflexion.memory.records import is_live, sum_record, with_records
+from langgraph_reflexion.memory.records import sum_record, with_records
 from langgraph_reflexion.memory.shelf import (
     NOTES_KEPT,
     Shelf,
-    current_items,
     evidence_items,
-    read_some,
     time_in,
 )
 
@@ -107,31 +105,17 @@ def _sum_up(shelf: Shelf, lesson: str, about: Iterable[Item], end: datetime) -> 
 
 
 def drop_old(shelf: Shelf) -> Plan[tuple[int, int]]:
-    """Remove former values of names, old episodes, all but the latest notes of changes, and what is known of lessons
+    """Remove old episodes, all but the latest notes of changes, and what is known of lessons
     long forgotten.
 
     Return how many episodes and notes were removed.
     """
-    yield from _supersede_former_values(shelf)
     episodes = yield from _drop_old_episodes(shelf)
     notes = yield from drop_old_notes(shelf)
     end = shelf.clock() - FORGOTTEN_KEPT
     forgotten = yield from items_in(shelf.forgotten)
     yield drop(item for item in forgotten if (at := time_in(item.value.get("at"))) is None or at < end)
     return episodes, notes
-
-
-def _supersede_former_values(shelf: Shelf) -> Plan[None]:
-    """Supersede all live values of a name but the latest: if a writer was killed, two may be left."""
-    named: dict[str, list[str]] = {}
-    for key, item in (yield from current_items(shelf)).items():
-        if item.value.get("name") and is_live(item):
-            named.setdefault(f"{item.value.get('kind')} {item.value['name']}", []).append(key)
-    for keys in named.values():
-        found = (yield from read_some(shelf, keys)) if len(keys) > 1 else {}
-        if found:
-            latest = max((entry.lesson for entry in found.values()), key=lambda it: (str(it.created_at), it.id))
-            yield from write(shelf, (yield from replaced_by(shelf, latest)))
 
 
 def drop_old_notes(shelf: Shelf) -> Plan[int]:
