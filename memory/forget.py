@@ -31,14 +31,6 @@ def forget(shelf: Shelf, lesson: str) -> Plan[None]:
     yield from forget_all(shelf, [lesson])
 
 
-def forget_named(shelf: Shelf, name: str) -> Plan[int]:
-    """Delete all entries that ever had a name."""
-    items = yield from items_in(shelf.lessons)
-    meant = [item.key for item in items if item.value.get("name") == name]
-    yield from forget_all(shelf, meant)
-    return len(meant)
-
-
 def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
     """Remove these lessons in one batch, so that a crash forgets all or none.
 

@@ -96,7 +96,6 @@ OPERATIONS: dict[str, Callable[[LessonBook], Any]] = {
     "retire": lambda book: book.retire(id_of(book, SLOT), "not wanted"),
     "restore": lambda book: book.restore(id_of(book, TRICK)),
     "forget": lambda book: book.forget(id_of(book, SLOT)),
-    "forget a name": lambda book: book.forget_named("answers"),
     "undo a change": lambda book: book.undo(change(book, PAGE, "restored")),
     "undo a run": lambda book: book.undo("r1"),
     "undo since a time": lambda book: book.undo(since=NOW),

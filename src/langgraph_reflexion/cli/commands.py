@@ -192,7 +192,6 @@ def _add_memory_options(memory: argparse.ArgumentParser) -> None:
         "--model", metavar="NAME", help="a model that writes the patterns; by default the best wording is used"
     )
     distill.add_argument("--base-url", metavar="URL", type=url, help="the address of your own server for openai:<name>")
-    verb("sweep", "compact the records of old runs and remove the oldest episodes; runs do most of this themselves")
     export = verb("export", "write lessons as JSON Lines that can be read, compared and edited")
     export.add_argument(
         "file", metavar="FILE", nargs="?", default="-", help="the file to write; by default standard output"

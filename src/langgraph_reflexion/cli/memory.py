@@ -311,12 +311,6 @@ def _distill(session: BookSession) -> int:
     return session.show(data, "\n".join(lines) or "There is nothing to distill.")
 
 
-def _sweep(session: BookSession) -> int:
-    swept = session.book.sweep()
-    parts = f"{count_of(swept.runs, 'run')} compacted, {count_of(swept.episodes, 'episode')} removed."
-    return session.show(swept._asdict(), parts)
-
-
 # ------------------------------------------------------------ moving
 
 
@@ -386,7 +380,6 @@ VERBS: dict[str, Verb] = {
     "forget": _forget,
     "undo": _undo,
     "distill": _distill,
-    "sweep": _sweep,
     "export": _export,
     "import": _import,
 }
