@@ -15,7 +15,7 @@ from typing import IO, Any, TextIO, cast
 from uuid import uuid4
 
 from langgraph.store.base import Op, PutOp
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from langgraph_reflexion.driver import Wait
 from langgraph_reflexion.errors import LessonError
@@ -57,6 +57,13 @@ class Loaded:
     added: int = 0
     unchanged: int = 0
     skipped: int = 0
+
+
+class Line(Lesson):
+    """A line of a file: a lesson with the other fields of its item, `MORE_FAILURES` and `TASKS`."""
+
+    also: list[str] = Field(default_factory=list)
+    asked: list[str] = Field(default_factory=list)
 
 
 def export(entries: Sequence[StoredLesson], place: Place) -> Plan[int]:
@@ -124,15 +131,14 @@ def read_lines(place: Place) -> list[str]:
 def load(shelf: Shelf, place: Place, strict: bool, untrusted: bool) -> Plan[Loaded]:
     """Add all new lessons of a file, or none. With `strict` an invalid line raises an error that names it."""
     lines: list[str] = yield Wait(lambda: read_lines(place), lambda: to_thread(read_lines, place))
-    rows, skipped = _parsed(shelf, lines, strict, untrusted)
-    lessons = [lesson for lesson, _ in rows]
+    lessons, skipped = _parsed(shelf, lines, strict, untrusted)
     items = yield from items_in(shelf.lessons)
     known = {item.key for item in items}
     texts = {_identity(item.value) for item in items}
     newest = {(new.kind, new.name or ""): new.id for new in lessons if new.name and new.status in LIVE}
     ops: list[Op] = []
     added = 0
-    for lesson, more in rows:
+    for lesson in lessons:
         if lesson.id in known or _identity(vars(lesson)) in texts:
             continue
         known.add(lesson.id)
@@ -144,9 +150,11 @@ def load(shelf: Shelf, place: Place, strict: bool, untrusted: bool) -> Plan[Load
         why = f"loaded from a file, and {doubt}" if doubt else "loaded from a file"
         action: ChangeAction = "quarantined" if lesson.status == "quarantined" else "added"
         change = numbered(Evidence(), Change("", lesson.id, action, shelf.clock(), "person", why))
-        row = item_value(lesson) | more
-        ops += [put(shelf.lessons, lesson.id, row, FIELDS), put(shelf.evidence_of(lesson.id), *change_record(change))]
-        ops.append(PutOp(shelf.forgotten, lesson.id, None))
+        ops += [
+            put(shelf.lessons, lesson.id, item_value(lesson), FIELDS),
+            put(shelf.evidence_of(lesson.id), *change_record(change)),
+            PutOp(shelf.forgotten, lesson.id, None),
+        ]
         ops += (yield from replaced_by(shelf, lesson)) if lesson.status in LIVE else []
     yield from retry_without_vectors(ops)
     return Loaded(added, len(lessons) - added, skipped)
@@ -157,12 +165,9 @@ def _identity(value: Mapping[str, Any]) -> tuple[Any, str, bool]:
     return value.get("kind"), fold(str(value.get("text"))), bool(value.get("supersedes"))
 
 
-Row = tuple[Lesson, dict[str, list[str]]]
-"""A lesson of a file, and the other fields of its item."""
-
-
-def _parsed(shelf: Shelf, lines: Iterable[str], strict: bool, untrusted: bool) -> tuple[list[Row], int]:
-    rows: list[Row] = []
+def _parsed(shelf: Shelf, lines: Iterable[str], strict: bool, untrusted: bool) -> tuple[list[Line], int]:
+    """The lessons of these lines, and how many lines were skipped."""
+    rows: list[Line] = []
     skipped = 0
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -176,19 +181,13 @@ def _parsed(shelf: Shelf, lines: Iterable[str], strict: bool, untrusted: bool) -
     return rows, skipped
 
 
-def _parsed_line(shelf: Shelf, line: str, untrusted: bool) -> Row:
+def _parsed_line(shelf: Shelf, line: str, untrusted: bool) -> Line:
     """The lesson of one line as it will be saved. A suspicious lesson is quarantined, whatever its status in the line.
 
     Only the text of an untrusted lesson and its tasks are kept, not its record, status, origin, failures or name: an
     entry with that name would be replaced.
     """
-    data = json.loads(line, object_pairs_hook=_object)
-    more = {
-        name: _texts(data.pop(name), name) for name in (MORE_FAILURES, TASKS) if isinstance(data, dict) and name in data
-    }
-    if TASKS in more:
-        more[TASKS] = list(filter(None, map(_known_words, more[TASKS])))
-    raw = Lesson.model_validate(data)
+    raw = Line.model_validate(json.loads(line, object_pairs_hook=_object))
     lesson = tidy(raw)
     reason = malformed(lesson)
     if reason is not None:
@@ -198,26 +197,22 @@ def _parsed_line(shelf: Shelf, line: str, untrusted: bool) -> Row:
         raise ValueError(
             f"its id {lesson.id!r} may contain only letters, digits, - and _, and may not be one of {reserved}"
         )
+    also, asked = lesson.also, [*filter(None, map(_known_words, lesson.asked))]
     if untrusted:
         kept = {name: getattr(lesson, name) for name in (*TEXTS, "expires_at") if name != "name"}
-        lesson = Lesson(**kept, kind=lesson.kind, origin="observed")
-        more = {TASKS: [task for task in more.get(TASKS, []) if not suspicion(task)]}
+        lesson = Line(**kept, kind=lesson.kind, origin="observed")
+        also, asked = [], [task for task in asked if not suspicion(task)]
     now = shelf.clock()
     update: dict[str, Any] = {
         "id": lesson.id or lesson_id(shelf.namespace, lesson),
         "created_at": lesson.created_at or now,
         "updated_at": lesson.updated_at or lesson.created_at or now,
+        MORE_FAILURES: list(dict.fromkeys(also))[:MAX_VALUES],
+        TASKS: list(dict.fromkeys(asked))[:MAX_VALUES],
     }
     if suspicion_of(raw) or suspicion_of(lesson):
         update["status"] = "quarantined"
-    return lesson.model_copy(update=update), {name: texts for name, texts in more.items() if texts}
-
-
-def _texts(value: Any, name: str) -> list[str]:
-    """The texts in a field, at most as many as a lesson can have."""
-    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        raise ValueError(f"`{name}` must be a list of strings, got {str(value)[:40]}")
-    return list(dict.fromkeys(value))[:MAX_VALUES]
+    return lesson.model_copy(update=update)
 
 
 def _known_words(task: str) -> str:
