@@ -12,7 +12,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import Episode, Lesson, LessonBook, MemoryPolicy
 from langgraph_reflexion.errors import LessonError
-from langgraph_reflexion.memory import upkeep
+from langgraph_reflexion.memory import access, upkeep
 from langgraph_reflexion.memory.estimate import uplift
 from langgraph_reflexion.schemas import Reflection
 
@@ -84,7 +84,7 @@ def test_a_lesson_whose_tool_is_no_text_is_left_out(book: LessonBook) -> None:
         {"earlier": {"wins": "3"}},
         {"earlier": {"wins": -5}},
         {"earlier": {"wins": HUGE}},
-        {"runs": [["r", 1e20, "win", 0]]},
+        {"runs": [{"type": "run", "run": "r", "at": "2026-01-01T00:00:00", "result": "win"}]},
         {"changes": [CHANGE | {"at": "2026-01-01T00:00:00"}]},
         {"changes": [CHANGE | {"id": None}]},
         {"changes": [CHANGE | {"status": []}]},
@@ -105,7 +105,7 @@ def test_a_damaged_record_of_all_evidence_is_made_again(book: LessonBook, part: 
     ("key", "value"),
     [
         ("sum/x", {"type": "sum", "at": AT, "earlier": {"wins": "3"}, "runs": []}),
-        ("sum/x", {"type": "sum", "at": AT, "earlier": {}, "runs": [["r", float("inf"), "win", 0]]}),
+        ("sum/x", {"type": "sum", "at": AT, "earlier": {}, "runs": [{"run": "r", "at": 1e20, "result": "win"}]}),
         ("again/x", {"type": "run", "run": "x", "at": AT, "instead": "x", "result": "win", "withheld": False}),
         ("change/000009/aa", CHANGE | {"id": "nodot"}),
         ("change/000009/aa", CHANGE | {"after": None}),
@@ -165,7 +165,7 @@ def test_a_forgotten_text_is_in_no_episode_even_if_its_source_was_dropped(
             depth="quick",
         )
         book.credit(a_run(f"r{n}", reflections=[made], written=[kept.id]))
-    book.sweep()
+    access.run(book.store, upkeep.sum_up_runs(book._shelf, kept.id))
     book.forget(kept.id)
     assert not [item for item in book.store.search(("team",), limit=1000) if "third floor" in str(item.value)]
 
@@ -177,7 +177,7 @@ def test_the_newest_episodes_stay_although_an_old_one_was_rewritten() -> None:
         run = a_run(f"run-{n:03d}", created_at=book._shelf.clock()).model_dump(mode="json")
         book.store.put(("team", "episodes"), run["id"], run)
     book.feedback("run-000")
-    book.sweep()
+    access.run(book.store, upkeep.drop_old(book._shelf))
     left = sorted(episode.id for episode in book.episodes())
     assert len(left) <= 105
     assert left[-1] == "run-109"

@@ -192,20 +192,18 @@ def _add_memory_options(memory: argparse.ArgumentParser) -> None:
         "--model", metavar="NAME", help="a model that writes the patterns; by default the best wording is used"
     )
     distill.add_argument("--base-url", metavar="URL", type=url, help="the address of your own server for openai:<name>")
-    verb("sweep", "compact the records of old runs and remove the oldest episodes; runs do most of this themselves")
     export = verb("export", "write lessons as JSON Lines that can be read, compared and edited")
     export.add_argument(
         "file", metavar="FILE", nargs="?", default="-", help="the file to write; by default standard output"
     )
     _add_filters(export)
-    copy = verb("copy", "copy everything into another store: namespaces, runs, evidence, history; repeat it to resume")
+    copy = verb("copy", "copy everything into a new store: namespaces, runs, evidence, history")
     copy.add_argument("--to", metavar="FILE", required=True, help="the target store, created if it is missing")
     load = verb(
         "import", "import the new lessons of an exported file; if a line is invalid, nothing is imported", "FILE"
     )
     load.add_argument("--keep-going", action="store_true", help="skip invalid lines, and count them")
     load.add_argument("--untrusted", action="store_true", help="import all lessons as new candidates")
-    load.add_argument("--update", action="store_true", help="give known lessons the text in the file")
     load.add_argument("--create", action="store_true", help="create the store if there is none")
 
 

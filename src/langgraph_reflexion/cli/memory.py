@@ -311,12 +311,6 @@ def _distill(session: BookSession) -> int:
     return session.show(data, "\n".join(lines) or "There is nothing to distill.")
 
 
-def _sweep(session: BookSession) -> int:
-    swept = session.book.sweep()
-    parts = f"{count_of(swept.runs, 'run')} compacted, {count_of(swept.episodes, 'episode')} removed."
-    return session.show(swept._asdict(), parts)
-
-
 # ------------------------------------------------------------ moving
 
 
@@ -340,27 +334,19 @@ def _export(session: BookSession) -> int:
 
 def _import(session: BookSession) -> int:
     args, file = session.args, session.args.file
-    if args.update and args.untrusted:
-        raise WrongUse("--update and --untrusted exclude each other: an untrusted file changes no known lesson")
-    options = {name: True for name in ("update", "untrusted") if getattr(args, name)}
     try:
         source = _in_utf8(sys.stdin) if file == "-" else file
-        loaded = session.book.load(source, strict=not args.keep_going, **options)
+        loaded = session.book.load(source, strict=not args.keep_going, untrusted=args.untrusted)
     except OSError as error:
         raise WrongUse(f"cannot read {file}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise LessonError(f"{file} is not UTF-8 text; nothing was imported") from error
     except LessonError as error:
         raise LessonError(f"{file}: {error}; nothing was imported, --keep-going skips such lines") from error
-    counts = asdict(loaded)
-    if other := counts.get("otherwise"):
-        reason = "the new text is quarantined" if args.update else "--update takes the text of the file"
-        note(f"{count_of(other, 'lesson')} with another text in {file} were not changed: {reason}.")
     text = f"{count_of(loaded.added, 'lesson')} added to {session.place}"
-    text += f", {counts['changed']} reworded" if counts.get("changed") else ""
     text += f", {loaded.unchanged} known already"
     text += f", {count_of(loaded.skipped, 'bad line')} skipped" if loaded.skipped else ""
-    return session.show(counts, text)
+    return session.show(asdict(loaded), text)
 
 
 def _copy(session: BookSession, target: BaseStore) -> int:
@@ -368,8 +354,7 @@ def _copy(session: BookSession, target: BaseStore) -> int:
     copied = copy_store(
         session.store, target, index=lambda item: ["text", "when"] if item.namespace[-1] == "lessons" else False
     )
-    places = count_of(copied.namespaces, "namespace")
-    text = f"{count_of(copied.items, 'item')} in {places}, {copied.written} of them written, all counted there"
+    text = f"{count_of(copied.items, 'item')} in {count_of(copied.namespaces, 'namespace')} copied"
     return session.show(copied._asdict(), text)
 
 
@@ -395,7 +380,6 @@ VERBS: dict[str, Verb] = {
     "forget": _forget,
     "undo": _undo,
     "distill": _distill,
-    "sweep": _sweep,
     "export": _export,
     "import": _import,
 }
