@@ -150,9 +150,8 @@ def _add_eval_options(eval_: argparse.ArgumentParser) -> None:
     add("--limit", metavar="N", type=positive, help="only the first N tasks")
     add("--no-run-memory", dest="run_memory", action="store_false", help="show a trial nothing from earlier trials")
     add("--lessons", action="store_true", help="keep lessons from task to task, separately for each set-up")
-    add("--price", metavar="IN,OUT", type=price, help="dollars per million tokens, to print the cost")
     add("--out", metavar="FOLDER", type=Path, help="the folder for the results (eval-TASKS)")
-    add("--dry-run", action="store_true", help="estimate the calls and tokens, without making a call")
+    add("--dry-run", action="store_true", help="only say how much there is to do")
     add("--json", action="store_true", help="print the figures as JSON, and the table on stderr")
 
 
@@ -358,27 +357,13 @@ positive = whole(1)
 
 def seconds(text: str) -> float:
     """A length of time."""
-    values = _numbers(text)
-    if len(values) != 1 or values[0] <= 0:
-        raise argparse.ArgumentTypeError(f"must be a number of seconds above 0, got {text!r}")
-    return values[0]
-
-
-def price(text: str) -> tuple[float, float]:
-    """Dollars per million tokens, input and output."""
-    values = _numbers(text)
-    if len(values) != 2 or min(values) < 0:
-        raise argparse.ArgumentTypeError(f"must be two amounts of dollars such as 0.15,0.60, got {text!r}")
-    return values[0], values[1]
-
-
-def _numbers(text: str) -> list[float]:
-    """Comma-separated numbers; none if a part is no finite number."""
     try:
-        values = [float(part) for part in text.split(",")]
+        value = float(text)
     except ValueError:
-        return []
-    return values if all(map(math.isfinite, values)) else []
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a number of seconds above 0, got {text!r}")
+    return value
 
 
 def time(text: str) -> datetime:

@@ -28,18 +28,18 @@ T = TypeVar("T")
 # ------------------------------------------------------------ by name
 
 
-def make_model(
-    name: str, base_url: str | None, option: str = "--model", temperature: float | None = None
-) -> BaseChatModel:
-    """The model named `provider:name`. With a base URL, `openai:…` uses that address and needs no key."""
+def make_model(name: str, base_url: str | None, option: str = "--model", **given: Any) -> BaseChatModel:
+    """The model named `provider:name`. With a base URL, `openai:…` uses that address and needs no key.
+
+    `given` are settings of the model; those that are `None` are left to its client.
+    """
     provider, colon, model = name.partition(":")
     if not (colon and provider and model):
         raise WrongUse(f"{option} is provider:name, such as openai:gpt-4o-mini, got {name!r}")
     address = "--base-url" if option == "--model" else f"{option}-base-url"
     if base_url is not None and provider != "openai":
         raise WrongUse(f"{address} works only with openai:<name>, got {option} {name}")
-    settings: dict[str, Any] = {} if base_url is None else {"base_url": base_url}
-    settings |= {} if temperature is None else {"temperature": temperature}
+    settings = {key: value for key, value in {**given, "base_url": base_url}.items() if value is not None}
     if base_url is not None and not os.environ.get("OPENAI_API_KEY"):
         settings["api_key"] = "not-needed"
     try:

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from langgraph_reflexion.evals.experiment import Experiment, Pace, PacedModel, describe_model, run_experiment
+    from langgraph_reflexion.evals.experiment import Experiment, describe_model, run_experiment
     from langgraph_reflexion.evals.figures import (
         Difference,
         Row,
@@ -36,8 +36,6 @@ __all__ = [
     "Difference",
     "Experiment",
     "LedgerError",
-    "Pace",
-    "PacedModel",
     "Passage",
     "Result",
     "Row",
