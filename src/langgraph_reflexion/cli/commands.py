@@ -107,7 +107,7 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
 
 def _add_run_options(run: argparse.ArgumentParser) -> None:
     add = run.add_argument
-    add("task", metavar="TASK", nargs="?", help="what to do, or the answer to a thread's question")
+    add("task", metavar="TASK", help="what to do")
     add("--model", metavar="NAME", required=True, help="provider:name, such as openai:gpt-4o-mini")
     add("--base-url", metavar="URL", type=url, help="a server that speaks OpenAI's protocol")
     add("--tools", metavar="MODULE:NAME", help="a list of tools in your own module")
@@ -115,8 +115,6 @@ def _add_run_options(run: argparse.ArgumentParser) -> None:
     add("--max-steps", metavar="N", type=positive, help="maximum number of decisions")
     add("--deadline", metavar="SECONDS", type=seconds, help="maximum time")
     add("--store", metavar="FILE", help="keep lessons in this file, or at a postgresql:// address")
-    add("--state", metavar="FILE", type=Path, help="keep the run in this SQLite file, to resume it")
-    add("--thread", metavar="ID", help="which run of --state; without TASK it continues where it stopped")
     add("--json", action="store_true", help="print the outcome as JSON, and the trace on stderr")
 
 
