@@ -14,9 +14,8 @@ import pytest
 
 from langgraph_reflexion.cli import main
 from langgraph_reflexion.cli.evaluate import describe_progress
-from langgraph_reflexion.evals import Result, Student, load_results
-from langgraph_reflexion.evals.ledger import Ledger
-from langgraph_reflexion.evals.student import PLANS
+from langgraph_reflexion.evals.ledger import Ledger, Result, load_results
+from langgraph_reflexion.evals.student import PLANS, Student
 from langgraph_reflexion.testing import reflection
 from model_server import ModelServer
 

@@ -15,21 +15,12 @@ import pytest
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import LessonBook, Run
-from langgraph_reflexion.evals import (
-    SETUPS,
-    SHIPPED,
-    Experiment,
-    Result,
-    Setup,
-    Student,
-    Task,
-    check_for,
-    find_setups,
-    load_tasks,
-    make_student,
-    run_experiment,
-)
-from langgraph_reflexion.evals.ledger import load_calls, transcript_file
+from langgraph_reflexion.evals.experiment import Experiment, run_experiment
+from langgraph_reflexion.evals.grading import check_for
+from langgraph_reflexion.evals.ledger import Result, load_calls, transcript_file
+from langgraph_reflexion.evals.setups import SETUPS, Setup, find_setups
+from langgraph_reflexion.evals.student import Student, make_student
+from langgraph_reflexion.evals.tasks import SHIPPED, Task, load_tasks
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
 from model_server import ModelServer
 

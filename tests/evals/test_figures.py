@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from langgraph_reflexion.evals import SETUPS, Result, compare_results, compare_with_baselines, draw_curves, format_table
-from langgraph_reflexion.evals.figures import format_difference, make_row, wilson
+from langgraph_reflexion.evals.figures import (
+    compare_results,
+    compare_with_baselines,
+    format_difference,
+    format_table,
+    make_row,
+    wilson,
+)
+from langgraph_reflexion.evals.ledger import Result
+from langgraph_reflexion.evals.report import draw_curves
+from langgraph_reflexion.evals.setups import SETUPS
 
 
 def results(setup: str, *solved_at: int | None, **fields: int) -> list[Result]:

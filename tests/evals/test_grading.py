@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from langgraph_reflexion.evals import SHIPPED, Task, check_for, load_tasks
+from langgraph_reflexion.evals.grading import check_for
+from langgraph_reflexion.evals.tasks import SHIPPED, Task, load_tasks
 from langgraph_reflexion.evals.workers import find_answer
 
 TASKS = {task.id: task for task in load_tasks(SHIPPED)}

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from langgraph_reflexion.evals import Passage, Task, load_tasks, search_tools
+from langgraph_reflexion.evals.tasks import Passage, Task, load_tasks
+from langgraph_reflexion.evals.workers import search_tools
 
 PASSAGES = [
     Passage(title="Wend", text="The Wend is a river. It meets the sea at Port Sele."),

@@ -21,24 +21,14 @@ from langgraph_reflexion import FaissStore, ReflexionError, create_trial_graph
 from langgraph_reflexion.cli.compare import flatten, format_seconds
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, summarize
 from langgraph_reflexion.cli.parts import load_object, load_tools, make_model, run_async
-from langgraph_reflexion.evals import (
-    SETUPS,
-    Experiment,
-    Result,
-    Task,
-    check_for,
-    describe_model,
-    find_setups,
-    format_table,
-    load_results,
-    load_tasks,
-    lock_folder,
-    make_rows,
-    make_student,
-    run_experiment,
-    write_report,
-)
-from langgraph_reflexion.evals.student import SIMULATION, is_simulated
+from langgraph_reflexion.evals.experiment import Experiment, describe_model, run_experiment
+from langgraph_reflexion.evals.figures import format_table, make_rows
+from langgraph_reflexion.evals.grading import check_for
+from langgraph_reflexion.evals.ledger import Result, load_results, lock_folder
+from langgraph_reflexion.evals.report import write_report
+from langgraph_reflexion.evals.setups import SETUPS, find_setups
+from langgraph_reflexion.evals.student import SIMULATION, is_simulated, make_student
+from langgraph_reflexion.evals.tasks import Task, load_tasks
 
 OPTIONS = ("protocol", "context", "reflection", "trials", "steps", "reflections", "repeats", "run_memory")
 """Options that an experiment has under the same names."""
