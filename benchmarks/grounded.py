@@ -56,9 +56,8 @@ def main() -> None:
     tuned, held_out = halves()
     for name, cases in (("tuned", tuned), ("held out", held_out)):
         alarms, right, caught, wrong = counts(cases)
-        print(
-            f"{name:10} false alarms {alarms:3}/{right} ({alarms / right:5.1%})   caught {caught:3}/{wrong} ({caught / wrong:5.1%})"
-        )
+        print(f"{name:9} false alarms {alarms}/{right} ({alarms / right:.1%})", end=", ")
+        print(f"caught {caught}/{wrong} ({caught / wrong:.1%})")
     for case in tuned if given.errors else ():
         for answer in refused(case, case.right):
             print(f"false alarm: {case.question} -> {answer}")

@@ -13,7 +13,8 @@ from langgraph_reflexion.cli.console import count_of as count_text
 from langgraph_reflexion.cli.trace import STREAM, Trace
 from langgraph_reflexion.cli.trace import format_call as called
 from langgraph_reflexion.cli.trace import show_outcome as ending
-from langgraph_reflexion.testing import ScriptedModel, TextOnlyScriptedModel, call, calls, reflection, say
+from langgraph_reflexion.testing import ScriptedModel, call, calls, reflection, say
+from text_only import TextOnlyScriptedModel
 
 
 def look(where: str) -> str:
