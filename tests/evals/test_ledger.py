@@ -6,8 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from langgraph_reflexion.evals import LedgerError, Result, load_plan, load_results, load_times, lock_folder
-from langgraph_reflexion.evals.ledger import Ledger, transcript_file
+from langgraph_reflexion.evals.ledger import (
+    Ledger,
+    LedgerError,
+    Result,
+    load_plan,
+    load_results,
+    load_times,
+    lock_folder,
+    transcript_file,
+)
 
 PLAN = {"model": "openai:gpt-4o-mini", "trials": 5}
 DONE = Result(setup="cot", task="a\u2028b", solved_at=2)

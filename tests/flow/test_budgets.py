@@ -15,7 +15,8 @@ from pydantic import BaseModel
 
 from langgraph_reflexion import Limits, create_reflexion_agent
 from langgraph_reflexion.nodes import recall
-from langgraph_reflexion.testing import RoleModel, TextOnlyRoleModel, call, reflection, say
+from langgraph_reflexion.testing import RoleModel, call, reflection, say
+from text_only import TextOnlyRoleModel
 
 
 class Clock:

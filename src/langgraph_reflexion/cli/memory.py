@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from langgraph.store.base import BaseStore
 from langgraph_reflexion import Lesson, LessonBook, LessonError
 from langgraph_reflexion.cli.commands import FILTERS
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, format_value, note, shorten, summarize
-from langgraph_reflexion.cli.stores import Session, find_by_id, may_remove, namespaces_in, open_store
+from langgraph_reflexion.cli.stores import Session, may_remove, namespaces_in, open_store
 from langgraph_reflexion.memory import Change
 from langgraph_reflexion.memory.store import copy_store
 
@@ -51,26 +50,9 @@ class BookSession(Session):
     def find(self) -> Lesson:
         """The lesson with this id, shortened id or name."""
         given: str = self.args.id
-        lessons = self.book.lessons()
-        found = next((lesson for lesson in lessons if lesson.name == given), None)
-        found = found or find_by_id(given, {lesson.id: lesson for lesson in lessons}, "lesson")
-        if found is None and not lessons:
-            raise WrongUse(f"no lesson {given!r}: there are {self.describe_empty()}")
-        if found is None:
-            raise WrongUse(f"there is no lesson {given!r} in {self.place}; `memory list` shows them")
-        return found
-
-    def find_run(self, given: str) -> str | None:
-        """The id of the run that an id or the beginning of one stands for."""
-        return find_by_id(given, {run.id: run.id for run in self.book.episodes()}, "run")
-
-    def find_change(self, given: str) -> str:
-        """The id of the change that an id or the beginning of one stands for."""
-        changes = [change.id for lesson in self.book.lessons() for change in self.book.history(lesson.id)]
-        found = find_by_id(given, {id: id for id in changes}, "change")
-        if found is None:
-            raise WrongUse(f"there is no change or run {given!r}")
-        return found
+        lessons = {lesson.id: lesson for lesson in self.book.lessons()}
+        named = next((lesson for lesson in lessons.values() if lesson.name == given), None)
+        return named or lessons[self.full_id(given, lessons, "lesson")]
 
     def show_changed(self, lesson: Lesson, done: str) -> int:
         """Show a lesson that a command has changed."""
@@ -200,13 +182,11 @@ def _runs(session: BookSession) -> int:
 
 
 def _explain(session: BookSession) -> int:
-    runs = session.book.episodes(1) if session.args.run is None else session.book.episodes()
+    given = session.args.run
+    runs = [run.id for run in session.book.episodes(1 if given is None else None)]
     if not runs:
         raise WrongUse(f"there are {session.describe_empty('episodes')}")
-    run = runs[0].id if session.args.run is None else session.find_run(session.args.run)
-    if run is None:
-        raise WrongUse(f"there is no run {session.args.run!r}; `memory runs` lists them")
-    found = session.book.explain(run)
+    found = session.book.explain(runs[0] if given is None else session.full_id(given, runs, "run"))
     return session.show(found, lambda: _show_run(session, found))
 
 
@@ -234,24 +214,6 @@ def _show_run(session: BookSession, found: dict[str, Any]) -> None:
     session.page.line(found["task"], "bold")
     for name, text in lines:
         session.page.line(text, lead=f"  {name + ':':<10}")
-
-
-def _page(session: BookSession) -> int:
-    try:
-        from langgraph_reflexion.server.local import serve
-    except ImportError as error:
-        raise WrongUse('`memory page` needs `pip install "langgraph-reflexion[page]"`') from error
-
-    def announce(url: str) -> None:
-        session.show({"url": url}, f"Lessons of {session.place}, until you press Ctrl-C:\n{url}")
-
-    try:
-        listening = socket.create_server(("127.0.0.1", session.args.port))
-    except OSError as error:
-        raise WrongUse(f"--port {session.args.port}: {error.strerror or error}") from error
-    with listening:
-        serve(session.book, listening, announce)
-    return 0
 
 
 # ------------------------------------------------------------ deciding
@@ -290,7 +252,10 @@ def _undo(session: BookSession) -> int:
     if (what is None) == (since is None):
         raise WrongUse("say what to undo: the id of a change, the id of a run, or --since TIME")
     if what is not None:
-        what = session.find_run(what) or session.find_change(what)
+        ids = [run.id for run in session.book.episodes()]
+        if not any(id.startswith(what) for id in ids):
+            ids = [change.id for lesson in session.book.lessons() for change in session.book.history(lesson.id)]
+        what = session.full_id(what, ids, "change or run")
     with wrong_values():
         undone = session.book.undo(what, since=since)
     note(f"{count_of(len(undone), 'change')} undone.")
@@ -373,7 +338,6 @@ VERBS: dict[str, Verb] = {
     "history": _history,
     "runs": _runs,
     "explain": _explain,
-    "page": _page,
     "approve": _approve,
     "retire": _retire,
     "restore": _restore,
