@@ -8,20 +8,16 @@ from __future__ import annotations
 import random
 import shutil
 import socket
-import sys
 import threading
 from datetime import datetime, timedelta
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 import uvicorn
 from langgraph.store.memory import InMemoryStore
 from playwright.sync_api import sync_playwright
 
 from langgraph_reflexion import Episode, Failure, Lesson, LessonBook, Reflection
-from langgraph_reflexion.server import app
-from memory_routes import server_with
+from langgraph_reflexion.server.local import local_app
 
 RULE = "Give the calendar a weekday, never a date."
 TASK = "Plan the budget meeting on Tuesday, 3 March."
@@ -72,17 +68,14 @@ def made_up_book() -> LessonBook:
 
 def main() -> None:
     """Serve the page on a thread, open the first lesson, and take the picture."""
-    with (
-        socket.create_server(("127.0.0.1", 0)) as listening,
-        sync_playwright() as driver,
-        server_with(made_up_book().store),
-    ):
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
+    with socket.create_server(("127.0.0.1", 0)) as listening, sync_playwright() as driver:
+        config = uvicorn.Config(local_app(made_up_book(), "secret"), log_level="warning", lifespan="off")
+        server = uvicorn.Server(config)
         serving = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         serving.start()
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1280, "height": 860})
-        page.goto(f"http://127.0.0.1:{listening.getsockname()[1]}/memory/planner/page")
+        page.goto(f"http://127.0.0.1:{listening.getsockname()[1]}/memory/planner/page?token=secret")
         page.get_by_role("link", name=RULE).click()
         page.get_by_role("heading", name="Where it came from").wait_for()
         page.screenshot(path=Path(__file__).parent / "page.png")

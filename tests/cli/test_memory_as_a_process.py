@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 from langgraph_reflexion import FaissStore, LessonBook
@@ -62,3 +63,27 @@ def test_ctrl_c_at_the_question_leaves_the_lesson_and_status_130(filled):
     assert b"interrupted" in os.read(ours, 1000)
     with FaissStore(filled) as store:
         assert LessonBook(store).has(first)
+
+
+@pytest.mark.req("N1")
+def test_the_page_is_served_to_whoever_has_its_link_until_ctrl_c(filled):
+    command = [COMMAND, "memory", "page", "--store", filled]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "Lessons of reflexion/reflexion_agent, until you press Ctrl-C:\n"
+        link = httpx.URL(process.stdout.readline().strip())
+        assert link.host == "127.0.0.1"
+        assert "<title>" in httpx.get(link).text
+        assert httpx.get(link.copy_with(query=None)).status_code == 403
+        lessons = httpx.get(link.join("lessons"), headers={"authorization": f"Bearer {link.params['token']}"})
+        assert len(lessons.json()) == 100
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has this file")
+def test_a_page_whose_link_cannot_be_written_is_not_served(filled):
+    with open("/dev/full", "w") as full:
+        command = [COMMAND, "memory", "page", "--store", filled]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (done.returncode, "the output cannot be written: No space left" in done.stderr) == (1, True)

@@ -1,8 +1,10 @@
-"""The page's files and the routes on one store, without a browser or a server."""
+"""The page's files and the routes on one store, behind a token, without a browser or a server."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
@@ -10,29 +12,39 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import Episode, Failure, Lesson, LessonBook
 from langgraph_reflexion.server import app
-from memory_routes import server_with
+from langgraph_reflexion.server.local import local_app
 
 pytestmark = pytest.mark.req("N1")
 RULE = "Give the calendar a weekday, never a date."
 
 
 @pytest.fixture
-def book() -> Iterator[LessonBook]:
+def book() -> LessonBook:
     book = LessonBook(InMemoryStore(), ("reflexion", "planner"))
     failure = Failure(signal="tool_error", evidence="ValueError: no weekday", step=1)
     book.credit(Episode(id="run-1", task="Plan the meeting.", success=True, failures=[failure]))
     book.add(Lesson(kind="rule", text=RULE, when="planning a meeting", sources=["run-1"]))
-    with server_with(book.store):
-        yield book
+    return book
 
 
-def asking(**headers: str) -> httpx.AsyncClient:
-    here = httpx.ASGITransport(app=app)
+def asking(book: LessonBook, **headers: str) -> httpx.AsyncClient:
+    here = httpx.ASGITransport(app=local_app(book, "secret"))
     return httpx.AsyncClient(transport=here, base_url="http://127.0.0.1:1/memory/planner", headers=headers)
 
 
-async def test_the_page_loads_nothing_from_elsewhere_and_runs_no_script_but_its_own() -> None:
-    async with asking() as here:
+async def test_without_the_token_of_the_link_nothing_is_shown_or_changed(book: LessonBook) -> None:
+    [lesson] = book.lessons()
+    async with asking(book) as nobody:
+        for method, path in (("GET", "/page"), ("GET", "/lessons"), ("POST", f"/lessons/{lesson.id}/approve")):
+            assert (await nobody.request(method, path)).status_code == 403
+        assert (await nobody.get("/page", params={"token": "wrong"})).status_code == 403
+        assert RULE not in (await nobody.get("/page.js")).text
+        assert (await nobody.get("/page", params={"token": "secret"})).status_code == 200
+    assert book.lessons() == [lesson]
+
+
+async def test_the_page_loads_nothing_from_elsewhere_and_runs_no_script_but_its_own(book: LessonBook) -> None:
+    async with asking(book, authorization="Bearer secret") as here:
         files = [await here.get(path) for path in ("/page", "/page.css", "/page.js")]
     for file in files:
         assert "default-src 'none'; script-src 'self'" in file.headers["content-security-policy"]
@@ -58,7 +70,7 @@ async def test_the_page_loads_nothing_from_elsewhere_and_runs_no_script_but_its_
 )
 async def test_no_page_of_another_site_changes_a_lesson(book: LessonBook, headers: dict[str, str], status: int) -> None:
     [lesson] = book.lessons()
-    async with asking(**headers) as here:
+    async with asking(book, authorization="Bearer secret", **headers) as here:
         assert (await here.post(f"/lessons/{lesson.id}/approve")).status_code == status
         assert (await here.get("/lessons")).status_code == 200, "to read is another matter: the browser keeps it apart"
     assert book.lessons()[0].status == ("active" if status == 200 else "candidate")
@@ -66,18 +78,22 @@ async def test_no_page_of_another_site_changes_a_lesson(book: LessonBook, header
 
 @pytest.mark.parametrize(("auth", "status"), [({"path": "./auth.py:auth"}, 403), ({}, 200)])
 async def test_nobody_names_a_user_where_the_server_authenticates_on_its_own_routes_alone(
-    book: LessonBook, auth: dict[str, str], status: int
+    book: LessonBook, monkeypatch: pytest.MonkeyPatch, auth: dict[str, str], status: int
 ) -> None:
-    with server_with(book.store, LANGGRAPH_AUTH=auth):
-        async with asking() as here:
-            assert (await here.get("/lessons", params={"user": "ada"})).status_code == status
-            assert [one["text"] for one in (await here.get("/lessons")).json()] == [RULE]
+    async def get_store() -> Any:
+        return book.store
+
+    config = SimpleNamespace(LANGGRAPH_AUTH=auth, LANGGRAPH_AUTH_TYPE="noop")
+    monkeypatch.setitem(sys.modules, "langgraph_api.config", config)
+    monkeypatch.setitem(sys.modules, "langgraph_api.store", SimpleNamespace(get_store=get_store))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://server") as here:
+        assert (await here.get("/memory/planner/lessons", params={"user": "ada"})).status_code == status
+        assert [one["text"] for one in (await here.get("/memory/planner/lessons")).json()] == [RULE]
 
 
 @pytest.mark.req("J2", "D23")
-@pytest.mark.usefixtures("book")
-async def test_the_routes_give_what_the_page_shows() -> None:
-    async with asking() as here:
+async def test_the_routes_give_what_the_page_shows(book: LessonBook) -> None:
+    async with asking(book, authorization="Bearer secret") as here:
         [lesson] = (await here.get("/lessons")).json()
         [run] = (await here.get("/runs", params={"limit": 5})).json()
         explained = (await here.get("/runs/run-1")).json()
@@ -89,8 +105,7 @@ async def test_the_routes_give_what_the_page_shows() -> None:
 
 @pytest.mark.req("J2")
 @pytest.mark.parametrize("body", [b"{", b"[]", b"[" * 100_000, b"\xff", b"{}", b'{"since": "now"}', b'{"what": 1}'])
-@pytest.mark.usefixtures("book")
-async def test_a_body_that_cannot_be_read_is_refused_with_the_reason(body: bytes) -> None:
-    async with asking() as here:
+async def test_a_body_that_cannot_be_read_is_refused_with_the_reason(book: LessonBook, body: bytes) -> None:
+    async with asking(book, authorization="Bearer secret") as here:
         answer = await here.post("/undo", content=body)
     assert (answer.status_code, bool(answer.json()["detail"])) == (422, True)

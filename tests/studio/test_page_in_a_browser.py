@@ -16,8 +16,7 @@ import uvicorn
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import Episode, Failure, Lesson, LessonBook, Reflection
-from langgraph_reflexion.server import app
-from memory_routes import server_with
+from langgraph_reflexion.server.local import local_app
 
 pytestmark = [pytest.mark.external, pytest.mark.req("N1")]
 RULE = "Give the calendar a weekday, never a date."
@@ -70,13 +69,12 @@ def book() -> LessonBook:
 def link(book: LessonBook) -> Iterator[str]:
     """The page of this book, served on a thread."""
     listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
+    server = uvicorn.Server(uvicorn.Config(local_app(book, "secret"), log_level="warning", lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-    with server_with(book.store):
-        thread.start()
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}/memory/planner/page"
-        server.should_exit = True
-        thread.join(10)
+    thread.start()
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}/memory/planner/page?token=secret"
+    server.should_exit = True
+    thread.join(10)
     listening.close()
 
 

@@ -175,6 +175,8 @@ def _add_memory_options(memory: argparse.ArgumentParser) -> None:
     runs.add_argument("--limit", metavar="N", type=positive, default=20, help="at most this many (20)")
     explain = verb("explain", "say which lessons a run was shown and why, what it wrote, and how it ended")
     explain.add_argument("run", metavar="RUN", nargs="?", help="the run's id; by default the latest")
+    page = verb("page", "show lessons and runs in a browser on this machine, with buttons to decide; runs until Ctrl-C")
+    page.add_argument("--port", metavar="N", type=whole(0, 65535), default=0, help="a port; by default any free one")
     verb("approve", "make a lesson active; later losses do not change that", "ID")
     verb("retire", "stop showing a lesson, and keep it", "ID").add_argument("--why", metavar="TEXT", default="")
     verb("restore", "bring back a lesson that is retired, superseded or quarantined", "ID")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -216,6 +217,24 @@ def _show_run(session: BookSession, found: dict[str, Any]) -> None:
         session.page.line(text, lead=f"  {name + ':':<10}")
 
 
+def _page(session: BookSession) -> int:
+    try:
+        from langgraph_reflexion.server.local import serve
+    except ImportError as error:
+        raise WrongUse('`memory page` needs `pip install "langgraph-reflexion[page]"`') from error
+
+    def announce(url: str) -> None:
+        session.show({"url": url}, f"Lessons of {session.place}, until you press Ctrl-C:\n{url}")
+
+    try:
+        listening = socket.create_server(("127.0.0.1", session.args.port))
+    except OSError as error:
+        raise WrongUse(f"--port {session.args.port}: {error.strerror or error}") from error
+    with listening:
+        serve(session.book, listening, announce)
+    return 0
+
+
 # ------------------------------------------------------------ deciding
 
 
@@ -338,6 +357,7 @@ VERBS: dict[str, Verb] = {
     "history": _history,
     "runs": _runs,
     "explain": _explain,
+    "page": _page,
     "approve": _approve,
     "retire": _retire,
     "restore": _restore,

@@ -2,6 +2,7 @@
 "use strict";
 
 const $ = (id) => document.getElementById(id);
+const token = new URLSearchParams(location.search).get("token");
 const user = new URLSearchParams(location.search).get("user"); // only where the server authenticates nobody
 const AT_ONCE = 1000; // what the routes give at most
 const LAST = 20; // runs behind each point of the plot
@@ -25,6 +26,7 @@ let runs = [];
 
 async function ask(path, method = "GET", body = undefined) {
   const headers = { Accept: "application/json" };
+  if (token) headers.Authorization = `Bearer ${token}`;
   if (method !== "GET") headers["Content-Type"] = "application/json";
   const whose = user ? `${path.includes("?") ? "&" : "?"}user=${encodeURIComponent(user)}` : "";
   const answer = await fetch(path + whose, { method, headers, body: body && JSON.stringify(body) }).catch(() => {

@@ -141,6 +141,9 @@ async def _book(request: Request, known: Sequence[str] = ()) -> LessonBook:
     known = (*known, "user")
     if unknown := set(request.query_params) - set(known):
         raise HTTPException(422, f"there is no parameter {min(unknown)!r} here; the parameters are {', '.join(known)}")
+    book = getattr(request.app.state, "memory", None)  # of a store's file, on the command line
+    if isinstance(book, LessonBook):
+        return book
     user, named = user_of(request), request.query_params.get("user")
     if named is not None and (user is not None or authenticates()):
         raise HTTPException(403, "`user` works only without authentication; here the server knows the user")
