@@ -31,8 +31,6 @@ logger = logging.getLogger(__name__)
 
 USAGE = ("input", "output", "total", "calls")
 """Names of token and call counts in an event."""
-STEPS_OF_A_RUN = 25
-"""Remaining steps if nothing is running yet: more than any route needs."""
 
 
 class Step(Runnable[Any, Any]):
@@ -107,7 +105,7 @@ class Route(Runnable[Any, Any]):
             raise ValueError("No run has begun on this thread, so there is no decision to edit: invoke the agent first")
         if "__pregel_scratchpad" not in conf(config or {}):
             # Nothing runs: `update_state` calls the routes too. The remaining steps are those of the next run.
-            state["remaining_steps"] = STEPS_OF_A_RUN
+            state.pop("remaining_steps", None)
         chosen = self.choose(state)
         return self.labels[chosen] if isinstance(chosen, str) else chosen
 
