@@ -85,7 +85,6 @@ def test_an_experiment_ends_with_a_table_curves_and_a_report(tmp_path: Path, cap
         "guess 0",
         "Reflections",
         "<svg",
-        "model calls",
         "right answer is: River 3",
     ):
         assert part in page

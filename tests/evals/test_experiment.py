@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import json
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -17,7 +16,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph_reflexion import LessonBook, Run
 from langgraph_reflexion.evals.experiment import Experiment, run_experiment
 from langgraph_reflexion.evals.grading import check_for
-from langgraph_reflexion.evals.ledger import Result, load_calls, transcript_file
+from langgraph_reflexion.evals.ledger import Result
 from langgraph_reflexion.evals.setups import SETUPS, Setup, find_setups
 from langgraph_reflexion.evals.student import Student, make_student
 from langgraph_reflexion.evals.tasks import SHIPPED, Task, load_tasks
@@ -220,16 +219,6 @@ def test_lessons_survive_a_task_only_where_they_are_asked_for(tried: Tried):
     assert not store.search(())
     tried(tasks, taught(tasks, skill=0.0), "cot+reflexion", folder="with", lessons=store)
     assert {item.namespace[:2] for item in store.search((), limit=1000)} == {("evals", "cot+reflexion")}
-
-
-def test_the_transcript_shows_every_call_with_its_answer(tried: Tried, tmp_path: Path):
-    [task] = towns(1)
-    model = taught([task], skill=0.0, hears_plan=1.0)
-    tried([task], model, "cot+reflexion")
-    told = list(load_calls(transcript_file(tmp_path / "run", "cot+reflexion", task.id)))
-    assert [call["who"] for call in told] == ["think", "reflect", "think"]
-    assert told[0]["answer"]["text"].endswith("guess 0")
-    assert task.task in json.dumps(told[0]["asked"])
 
 
 @pytest.mark.req("L1", "E7")

@@ -152,7 +152,7 @@ def _show_end(
         page.line(line)
     if any(SETUPS[name].context for name in results):
         page.line(_describe_context(tasks, args.context))
-    page.line(f"Transcripts and curves: {report}")
+    page.line(f"Trials and curves: {report}")
     if args.json:
         rows = [
             {"figures": figures, **asdict(row), "accuracy": row.accuracy} for row in make_rows(results, args.trials)

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
-from uuid import UUID
 
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage
-from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore
 
@@ -27,7 +22,6 @@ from langgraph_reflexion.evals.ledger import (
     Results,
     Timing,
     Trial,
-    transcript_file,
 )
 from langgraph_reflexion.evals.setups import Setup
 from langgraph_reflexion.evals.student import SIMULATED, Student
@@ -136,7 +130,7 @@ async def run_experiment(
 
     async def work() -> None:
         for job in waiting:  # shared by all workers, each of which takes the next job
-            result = await _Run(experiment, job, ledger.folder).result()
+            result = await _Run(experiment, job).result()
             ledger.add(result)
             on_result(result)
 
@@ -167,10 +161,9 @@ def _is_done(ledger: Ledger, job: Job) -> bool:
 class _Run:
     """Run one task under one set-up."""
 
-    def __init__(self, experiment: Experiment, job: Job, folder: Path) -> None:
+    def __init__(self, experiment: Experiment, job: Job) -> None:
         self.experiment = experiment
         self.setup, self.task, self.repeat = job
-        self.transcript = transcript_file(folder, self.setup.name, self.task.id, self.repeat)
         self.namespace = ("evals", self.setup.name)
         self.first_prompt: str | None = None
 
@@ -200,11 +193,7 @@ class _Run:
         )
 
     async def _outcome(self) -> Outcome:
-        self.transcript.unlink(missing_ok=True)  # of a try that broke or was stopped
-        config: RunnableConfig = {
-            "callbacks": [Transcript(self.transcript)],
-            "recursion_limit": 50 * self.experiment.trials + 50,
-        }
+        config: RunnableConfig = {"recursion_limit": 50 * self.experiment.trials + 50}
         start: Any = {"messages": [("user", self.task.task)]}
         final = await self._graph().ainvoke(start, config, context=TaskContext(task=self.task))
         return cast(Outcome, final["outcome"])
@@ -261,49 +250,3 @@ def _trial_of(attempt: Attempt) -> Trial:
         seconds=attempt.seconds,
         tokens=attempt.usage.total,
     )
-
-
-# ------------------------------------------------------------ transcripts
-
-
-class Transcript(BaseCallbackHandler):
-    """Writes one line per model call: who asked, the question, the reply."""
-
-    run_inline = True
-    ignore_chain = True  # a transcript has model calls, not the many steps of a graph
-
-    def __init__(self, file: Path) -> None:
-        self._path = file
-        self._open: dict[UUID, dict[str, Any]] = {}
-
-    def on_chat_model_start(
-        self, serialized: dict[str, Any], messages: list[list[BaseMessage]], *, run_id: UUID, **kwargs: Any
-    ) -> None:
-        """Keep the question until its answer is there."""
-        metadata = kwargs.get("metadata") or {}
-        who = str(metadata.get("langgraph_node") or kwargs.get("name") or "model")
-        self._open[run_id] = {"who": who, "asked": [_message_data(message) for message in messages[0]]}
-
-    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
-        """Write question and answer."""
-        found = response.generations[0][0]
-        if isinstance(found, ChatGeneration):
-            self._write(run_id, "answer", _message_data(found.message))
-
-    def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """Write the question and what broke."""
-        self._write(run_id, "error", f"{type(error).__name__}: {error}")
-
-    def _write(self, run_id: UUID, name: str, value: Any) -> None:
-        call = {**self._open.pop(run_id, {"who": "model", "asked": []}), name: value}
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(call) + "\n")
-
-
-def _message_data(message: BaseMessage) -> dict[str, str]:
-    calls = [
-        f"→ {call['name']}({json.dumps(call['args'], ensure_ascii=False)})"
-        for call in getattr(message, "tool_calls", [])
-    ]
-    return {"role": message.type, "text": "\n".join(part for part in (str(message.text), *calls) if part)}
