@@ -17,7 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, get_args
 
@@ -131,9 +131,9 @@ def run_record(
     value: dict[str, Any] = {
         "type": "run",
         "run": run,
+        "withheld": withheld,
         "result": result,
         "at": at.isoformat(),
-        **({"withheld": True} if withheld else {}),
         **({"tried": True} if tried else {}),
         **({"undone": at.isoformat()} if undone else {}),
     }
@@ -220,8 +220,8 @@ def lesson_of_change(change_id: str) -> str | None:
     return found.group(1) if found else None
 
 
-_DAMAGED = (KeyError, TypeError, ValueError, AttributeError)
-"""What reading a damaged record raises."""
+_DAMAGED = (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError)
+"""What reading a damaged record raises. A time that is out of range raises one of the last two."""
 
 
 def with_records(evidence: Evidence, records: Iterable[Item | PutOp]) -> Evidence:
@@ -268,8 +268,21 @@ def sum_record(evidence: Evidence, at: str) -> Record:
     has the most runs, so it contains what the others contain.
     """
     many = sum(evidence.counts.values())
-    value = {"type": "sum", "at": at, "earlier": {**evidence.earlier}, "runs": list(evidence.runs)}
-    return f"sum/{at}/{many:010d}", value
+    return f"sum/{at}/{many:010d}", {"type": "sum", "at": at, **_short_runs(evidence)}
+
+
+def _short_runs(evidence: Evidence) -> dict[str, Any]:
+    """The runs in the form that `_runs_of` and `_counts_in` read."""
+    runs = [
+        [
+            run["run"],
+            datetime.fromisoformat(run["at"]).timestamp(),
+            run.get("result"),
+            2 if run.get("tried") else int(bool(run.get("withheld"))),
+        ]
+        for run in evidence.runs
+    ]
+    return {"earlier": {**evidence.earlier}, "runs": runs}
 
 
 def whole_record(evidence: Evidence) -> dict[str, Any]:
@@ -281,8 +294,8 @@ def whole_record(evidence: Evidence) -> dict[str, Any]:
     return {
         **{name: counts[name] for name in COUNTS},
         "type": "whole",
-        "earlier": {**evidence.earlier},
-        "runs": list(evidence.runs),
+        **({"at": max(str(run["at"]) for run in evidence.runs)} if evidence.runs else {}),
+        **_short_runs(evidence),
         "sources": list(evidence.sources),
         "changes": [change_value(change) for change in evidence.changes],
     }
@@ -294,13 +307,17 @@ def whole_in(value: Mapping[str, Any]) -> Evidence | None:
         changes = tuple(change_of(change) for change in value["changes"])
         for source in value["sources"]:
             _time_of(source, "source")
-        return Evidence(tuple(value["sources"]), _runs_of(value), changes, _counts_in(value))
+        return Evidence(tuple(value["sources"]), tuple(_runs_of(value)), changes, _counts_in(value))
     except _DAMAGED:
         return None
 
 
-def _runs_of(value: Mapping[str, Any]) -> tuple[LessonRun, ...]:
-    """The runs in such a record."""
-    for run in value["runs"]:
-        _time_of(run, "run")
-    return tuple(value["runs"])
+def _runs_of(value: Mapping[str, Any]) -> list[LessonRun]:
+    """The runs in such a value, each as `run_record` makes it."""
+    runs = []
+    for run, at, result, side in value["runs"]:
+        if not isinstance(run, str):
+            raise ValueError("its run is not a string")
+        time = datetime.fromtimestamp(at, UTC)
+        runs.append(run_record(run, result=result, at=time, withheld=side == 1, tried=side == 2)[1])
+    return runs
