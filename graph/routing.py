@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from langchain_core.messages import ToolCall
 from langgraph.types import Send
 
-from langgraph_reflexion.nodes.ask import needs_approval
+from langgraph_reflexion.nodes.ask import may_need_approval
 from langgraph_reflexion.nodes.budget import STEPS_FOR_TOOLS, STEPS_TO_WRAP_UP, Budget
 from langgraph_reflexion.nodes.tool import CallToRun
 from langgraph_reflexion.nodes.tools.loops import key_of
@@ -68,7 +68,7 @@ class Routes:
             return "ask"
         if self.budget.steps_left(state) < STEPS_FOR_TOOLS:
             return "wrap_up"
-        if any(needs_approval(call, self.tools.approve, state) for call in calls):
+        if any(may_need_approval(call, self.tools.approve, state) for call in calls):
             return "ask"
         return self._sends(state, calls)
 

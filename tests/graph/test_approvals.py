@@ -10,9 +10,11 @@ from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import MessagesState
+from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
-from langgraph_reflexion import create_reflexion_agent
+from langgraph_reflexion import Context, create_reflexion_agent
 from langgraph_reflexion.testing import RoleModel, call, calls, say
 
 ASKED = {"messages": [("user", "Clean up.")]}
@@ -82,6 +84,44 @@ def test_a_description_and_a_condition_may_be_functions_of_the_call():
     agent = agent_with({"delete": settings}, call("delete", path="/tmp/a"), call("delete", path="/etc/b"))
     request = asked(agent.invoke(ASKED, CONFIG))
     assert [action["description"] for action in request["action_requests"]] == ["Delete /etc/b? 4 messages"]
+
+
+class Place(MessagesState):
+    place: str
+
+
+@pytest.mark.req("K8")
+@pytest.mark.parametrize(
+    "rule",
+    [
+        lambda request: request.state["place"] == "production",
+        lambda request: request.runtime.context.user_id == "ada",
+        lambda request: request.runtime.store.get(("rules",), "delete") is not None,
+    ],
+)
+def test_a_condition_sees_the_state_the_context_and_the_store_as_in_langchain(rule):
+    store = InMemoryStore()
+    store.put(("rules",), "delete", {"text": "ask"}, index=False)
+    settings = {"allowed_decisions": ["approve"], "when": rule, "description": lambda _c, state, _r: state["place"]}
+    agent = agent_with({"delete": settings}, call("delete", path="a"), state_schema=Place, store=store)
+    request = asked(agent.invoke({**ASKED, "place": "production"}, CONFIG, context=Context(user_id="ada")))
+    assert request["action_requests"][0]["description"] == "production"
+
+
+@pytest.mark.req("K8", "I7")
+def test_a_condition_that_raises_leaves_a_run_that_resumes():
+    faults = [KeyError("path")]
+
+    def rule(_: Any) -> bool:
+        if faults:
+            raise faults.pop()
+        return True
+
+    agent = agent_with({"delete": {"allowed_decisions": ["approve"], "when": rule}}, call("delete", path="a"))
+    with pytest.raises(KeyError):
+        agent.invoke(ASKED, CONFIG)
+    assert asked(agent.invoke(None, CONFIG))["action_requests"][0]["name"] == "delete"
+    assert agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), CONFIG)["messages"][-1].text == "done"
 
 
 @pytest.mark.req("K8")
