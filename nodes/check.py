@@ -17,7 +17,7 @@ from langgraph_reflexion.nodes.models.calling import Meter
 from langgraph_reflexion.nodes.models.prompt import with_failure_turn
 from langgraph_reflexion.nodes.models.protocols import as_text, object_of
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat, format_of
-from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired
+from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired, readable
 from langgraph_reflexion.nodes.verdicts import (
     CHECK_FAULT,
     Evaluator,
@@ -102,7 +102,7 @@ def _answer_in(state: State) -> tuple[str, AIMessage | None]:
     if pending is not None:
         return pending["text"], pending["message"]
     turn, answers = last_turn(state["messages"])
-    return (answers[-1].text if answers else turn.text if turn is not None else ""), None
+    return (readable(answers[-1]) if answers else turn.text if turn is not None else ""), None
 
 
 def _edited(actor: Actor, state: State, text: str, message: AIMessage | None) -> PendingDecision:
@@ -162,7 +162,7 @@ def _run_for_checks(
     return Run(
         task=task_in(state),
         messages=tuple(messages),
-        observations=tuple(message.text for message in messages[since:] if isinstance(message, ToolMessage)),
+        observations=tuple(readable(message) for message in messages[since:] if isinstance(message, ToolMessage)),
         step=state["tally"]["steps"],
         attempt=state["tally"]["attempts"] + 1,
         context=runtime_of(config).context,

@@ -34,7 +34,7 @@ from langgraph_reflexion.nodes.models.prompt import (
 )
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED, ModelProtocol, Native, written_call
 from langgraph_reflexion.nodes.models.streaming import call_json_model
-from langgraph_reflexion.nodes.models.transcript import bounded, call_ids, fenced, paired, shortened, with_ids
+from langgraph_reflexion.nodes.models.transcript import bounded, call_ids, fenced, paired, readable, shortened, with_ids
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Decision, Failure
@@ -254,7 +254,9 @@ def _accepted(budget: Budget, state: State, valid: Valid, spent: list[int], fail
         update["messages"] = [message]
         if _repeats_last_turn(state, message):
             _, answers = last_turn(state["messages"])
-            update["decision"] = PendingDecision(action="finish", text=answers[-1].text, message=None, refused=False)
+            update["decision"] = PendingDecision(
+                action="finish", text=readable(answers[-1]), message=None, refused=False
+            )
     elif decision.action == "replan":
         call = message.tool_calls[0]
         update["messages"] = [message, ToolMessage(REPLAN_NOTED, tool_call_id=call["id"], name=call["name"])]

@@ -19,12 +19,12 @@ from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.exceptions import describe, is_transient, pause_before, tool_error_class
 from langgraph_reflexion.nodes.host import has_parent, is_bad_resume, values_now, was_resumed
 from langgraph_reflexion.nodes.models.calling import Meter, raise_control_flow
-from langgraph_reflexion.nodes.models.transcript import bounded
+from langgraph_reflexion.nodes.models.transcript import LONGEST_RESULT, bounded, media_blocks, readable
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator, complaints, is_accepted
 from langgraph_reflexion.schemas import ErrorClass
 from langgraph_reflexion.state import Handoff, State, Update, View, last_turn, open_calls
-from langgraph_reflexion.text.json_text import valid_text
+from langgraph_reflexion.text.json_text import map_texts, valid_text
 
 EDITED = "A person changed this call before it ran. What ran: {name}({args}). Do not repeat the first call. Its result:"
 
@@ -126,13 +126,15 @@ def _checked(evaluator: Evaluator, budget: Budget, call: ToolCall, result: Any, 
     """The result, or an error message if the caller's check of this tool rejects it."""
     check = evaluator.tool_checks.get(call["name"])
     answer = _answer_in(result, call) if check is not None else None
-    if check is None or answer is None or answer.status == "error":
+    if check is None or answer is None or answer.status == "error" or is_persons_decision(answer):
         return result
-    verdict = yield from check.verdict(answer.text, call, Meter(), seconds)
+    verdict = yield from check.verdict(readable(answer), call, Meter(), seconds)
     if is_accepted(verdict, budget.limits.success_score) is not False:
         return result
     complaint = complaints([verdict], budget.limits.success_score)
-    return error_message(call, f"Error: refused by {complaint}\nThe result was: {answer.text}", "exception", "check")
+    return error_message(
+        call, f"Error: refused by {complaint}\nThe result was: {readable(answer)}", "exception", "check"
+    )
 
 
 def _answer_in(result: Any, call: ToolCall) -> ToolMessage | None:
@@ -269,23 +271,24 @@ def details_of(message: ToolMessage) -> dict[str, Any]:
     return noted if is_class or noted == {"rejected": True} else {}
 
 
+def is_persons_decision(message: ToolMessage) -> bool:
+    """Whether a person answered in place of the tool, by LangChain's `HumanInTheLoopMiddleware`."""
+    return bool(message.additional_kwargs.get("lc_source") == "hitl_interrupt_decision")
+
+
 def _presented(message: ToolMessage, call: ToolCall, *, edited: bool) -> ToolMessage:
     """A result with overlong texts truncated, and a note if a person edited its call."""
     content: Any = message.content
     if isinstance(content, str):
         content = bounded(content)
+    elif len(text := readable(message)) > LONGEST_RESULT:
+        content = [{"type": "text", "text": bounded(text)}, *media_blocks(message)]
     else:
-        size = sum(len(part if isinstance(part, str) else str(part.get("text", ""))) for part in content)
-        cut = bounded if size >= 100_000 else valid_text
-        content = [cut(part) if isinstance(part, str) else _with_text(part, cut) for part in content]
+        content = map_texts(content, valid_text)
     if edited and message.tool_call_id == call["id"]:
         note = note_of_edit(call)
         content = f"{note}\n{content}" if isinstance(content, str) else [{"type": "text", "text": note}, *content]
     return message if content == message.content else message.model_copy(update={"content": content})
-
-
-def _with_text(part: dict[str, Any], cut: Callable[[str], str]) -> dict[str, Any]:
-    return {**part, "text": cut(part["text"])} if isinstance(part.get("text"), str) else part
 
 
 def note_of_edit(call: ToolCall) -> str:

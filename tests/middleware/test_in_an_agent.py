@@ -516,6 +516,27 @@ def test_the_time_a_person_takes_to_approve_a_call_or_to_answer_a_tool_is_not_co
     assert result["outcome"].seconds == 0
 
 
+@pytest.mark.req("M2", "K8")
+@pytest.mark.parametrize("ours_first", [True, False])
+@pytest.mark.parametrize("kind", ["reject", "respond"])
+def test_what_a_person_decides_about_one_call_is_no_failure_in_either_order(ours_first, kind):
+    @tool
+    def book(hour: str) -> str:
+        """Book an hour."""
+        return f"{hour} is booked"
+
+    ours = ReflexionMiddleware(tool_checks={"book": lambda text, _: "booked" in text})
+    approvals = HumanInTheLoopMiddleware(interrupt_on={"book": True}, interrupt_mode="per_call")
+    model = RoleModel([call("book", hour="11:00"), say("ok")], reflection())
+    both: Any = [ours, approvals] if ours_first else [approvals, ours]
+    agent = create_agent(model, [book], middleware=both, checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "t"}}
+    (asked,) = agent.invoke(TASK, thread)["__interrupt__"]
+    decision = {"type": kind, "message": "We wait."}
+    outcome = agent.invoke(Command(resume={asked.id: decision}), thread)["outcome"]
+    assert (outcome.answer, outcome.failures, outcome.reflections) == ("ok", [], [])
+
+
 @pytest.mark.slow
 @pytest.mark.req("M5", "I11")
 @pytest.mark.filterwarnings("ignore:The v3 streaming protocol")
