@@ -45,12 +45,14 @@ REPEATED = 3
 MOST_SOURCES = 20
 """Runs named as the sources of a lesson: the newest, so that the lesson does not grow with each run."""
 _FORGET = re.compile(
-    r"\bno longer\b|\b(?<!\bi )(?<!never )(?<!not )(?<!n['’]t )"
-    r"(?:forget|unlearn|erase|remove|delete|drop|stop remembering|(?:do not|don['’]?t) remember)\b|"
-    r"(?<!别)(?<!不要)(?<!不能)(?<!勿)[忘删]|不再",
+    r"(?P<order>\b(?<!\bi )(?<!\byou )(?:forget|unlearn|erase|remove|delete|drop|stop remembering)\b"
+    r"|\b(?:do not|don['’]?t) remember\b)|\bno longer\b|[忘删]|不再",
     re.IGNORECASE,
 )
-"""How a user asks to forget something, in the sentence that names it; "never forget" asks for the opposite."""
+"""How a user asks to forget something. In English an order is followed by what is to be forgotten."""
+_NEGATED = re.compile(r"\b(?:not|never|nobody)\b|n['’]t\b|[不没别勿]", re.IGNORECASE)
+"""What asks for the opposite if it comes before that: "never forget", "I don't want you to forget"."""
+_QUOTED = re.compile(r"(?<!\w)[\"'“‘「][^\"'”’」]*[\"'”’」](?!\w)")
 
 
 @dataclass(frozen=True)
@@ -296,6 +298,12 @@ def _forget(
 
 
 def _asks_to_forget(name: str, user: Sequence[str]) -> bool:
-    """Whether a sentence of the user both names the memory and asks to forget it."""
-    sentences = [sentence for message in user for sentence in re.split(r"[.!?;。！？；\n]+", message)]
-    return any(_FORGET.search(sentence) and _holds(sentence, _words(name)) for sentence in sentences)
+    """Whether a clause of the user names the memory and asks to forget it. Questions and quotations do not ask."""
+    clauses = [clause for message in user for clause in re.split(r"(?<=[.!?;:。！？；：\n])", message)]
+    for clause in clauses:
+        asked = _FORGET.search(_QUOTED.sub(lambda quote: "" if _FORGET.search(quote[0]) else quote[0], clause))
+        if asked is None or clause.endswith(("?", "？")) or _NEGATED.search(asked.string[: asked.start()]):
+            continue
+        if _holds(asked.string[asked.end() :] if asked["order"] else clause, _words(name)):
+            return True
+    return False
