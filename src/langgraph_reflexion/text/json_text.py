@@ -179,9 +179,11 @@ def score_in(value: Any) -> float | None:
     """A score of 100: 85, "85", "85%", "about 85 percent", "8/10" or "8 out of 10"."""
     if isinstance(value, str) and (found := _SCORE.fullmatch(value)):
         value = float(found[1]) * (100 / float(found[2]) if found[2] else 1)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e300:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value)
+    if isinstance(value, int):  # of any number of digits
+        value = min(max(value, -1_000), 1_000)
+    return float(value) if math.isfinite(value) else None
 
 
 def texts_in(value: Any) -> list[str]:
