@@ -26,8 +26,10 @@ from langchain_core.messages import AIMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
 
 from langgraph_reflexion import Limits, MemoryPolicy, create_trial_graph
-from langgraph_reflexion.evals import Experiment, Task, find_setups, run_experiment
+from langgraph_reflexion.evals.experiment import Experiment, run_experiment
+from langgraph_reflexion.evals.setups import find_setups
 from langgraph_reflexion.evals.student import PLANS
+from langgraph_reflexion.evals.tasks import Task
 from langgraph_reflexion.testing import Question, RoleModel, reflection, say
 
 DELAY, AT_ONCE, CALLS, ROUNDS = 0.05, 20, 5, 3

@@ -36,16 +36,16 @@ def halves() -> tuple[list[Case], list[Case]]:
     return cases[::2], cases[1::2]
 
 
-def refused(case: Case, answers: Sequence[str], share: float) -> list[str]:
+def refused(case: Case, answers: Sequence[str]) -> list[str]:
     """The answers that the check refuses."""
-    check, run = grounded(share=share), Run(task=case.question, observations=case.seen)
+    check, run = grounded(), Run(task=case.question, observations=case.seen)
     return [answer for answer in answers if check(answer, run).passed is False]
 
 
-def counts(cases: Sequence[Case], share: float) -> tuple[int, int, int, int]:
+def counts(cases: Sequence[Case]) -> tuple[int, int, int, int]:
     """False alarms of how many right answers, and wrong answers caught of how many."""
-    alarms = sum(len(refused(case, case.right, share)) for case in cases)
-    caught = sum(len(refused(case, case.wrong, share)) for case in cases)
+    alarms = sum(len(refused(case, case.right)) for case in cases)
+    caught = sum(len(refused(case, case.wrong)) for case in cases)
     return alarms, sum(len(case.right) for case in cases), caught, sum(len(case.wrong) for case in cases)
 
 
@@ -54,17 +54,14 @@ def main() -> None:
     parser.add_argument("--errors", action="store_true", help="list the answers it is wrong about in the tuned half")
     given = parser.parse_args()
     tuned, held_out = halves()
-    print("share   tuned: false alarms     caught          held out: false alarms     caught")
-    for share in (0.34, 0.5, 0.67, 1.0):
-        row = []
-        for cases in (tuned, held_out):
-            alarms, right, caught, wrong = counts(cases, share)
-            row.append(f"{alarms:3}/{right} ({alarms / right:5.1%})   {caught:3}/{wrong} ({caught / wrong:5.1%})")
-        print(f"{share:4.2f}    {row[0]}          {row[1]}")
+    for name, cases in (("tuned", tuned), ("held out", held_out)):
+        alarms, right, caught, wrong = counts(cases)
+        print(f"{name:9} false alarms {alarms}/{right} ({alarms / right:.1%})", end=", ")
+        print(f"caught {caught}/{wrong} ({caught / wrong:.1%})")
     for case in tuned if given.errors else ():
-        for answer in refused(case, case.right, 0.67):
+        for answer in refused(case, case.right):
             print(f"false alarm: {case.question} -> {answer}")
-        for answer in sorted(set(case.wrong) - set(refused(case, case.wrong, 0.67))):
+        for answer in sorted(set(case.wrong) - set(refused(case, case.wrong))):
             print(f"missed:      {case.question} -> {answer}")
 
 

@@ -32,18 +32,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import FaissStore, Lesson, LessonBook, MemoryPolicy, create_reflexion_agent
-from langgraph_reflexion.evals import (
-    Experiment,
-    Result,
-    Row,
-    compare_results,
-    find_setups,
-    load_results,
-    load_tasks,
-    lock_folder,
-    make_rows,
-    run_experiment,
-)
+from langgraph_reflexion.evals.experiment import Experiment, run_experiment
+from langgraph_reflexion.evals.figures import Row, compare_results, make_rows
+from langgraph_reflexion.evals.ledger import Result, load_results, lock_folder
+from langgraph_reflexion.evals.setups import find_setups
+from langgraph_reflexion.evals.tasks import load_tasks
 from small_model import NAME, small_model, small_model_server
 
 TRIALS = 2

@@ -452,8 +452,6 @@ def year(store: BaseStore, runs: int, size: Callable[[], float]) -> None:
                 took["credit"].append(time.perf_counter() - between)
             medians = ", ".join(f"{what} {1000 * statistics.median(times):.1f} ms" for what, times in took.items())
             print(f"  {part}, {half} 500 runs: {medians}, {size() / 1e6:.1f} MB", flush=True)
-    swept = book.sweep()
-    print(f"  a sweep: {swept.runs} runs counted together, {swept.episodes} episodes removed; {size() / 1e6:.1f} MB")
 
 
 def size_of(connection: Any) -> float:

@@ -2,7 +2,6 @@
 
 from langgraph_reflexion.graph.after_run import after_run
 from langgraph_reflexion.graph.agent import create_reflexion_agent
-from langgraph_reflexion.graph.distilling import create_distill_graph
 from langgraph_reflexion.graph.trials import create_trial_graph
 
-__all__ = ["after_run", "create_distill_graph", "create_reflexion_agent", "create_trial_graph"]
+__all__ = ["after_run", "create_reflexion_agent", "create_trial_graph"]

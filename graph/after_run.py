@@ -30,9 +30,9 @@ def after_run(
 ) -> AfterRun:
     """Two auditors for finished runs: one for errors and missed opportunities, one for facts worth remembering.
 
-    Use the result as a node of any graph, or pass it as `create_reflexion_agent(self_reflection=...)`. `.around(graph)`
-    returns a graph that ends with it. `.audit(messages)` audits a transcript. An audit returns `score`, `findings`,
-    `memories`, `forgotten`, and in `failed` why an auditor gave no result.
+    Use the result as a node of any graph, or pass it as `create_reflexion_agent(self_reflection=...)`.
+    `.audit(messages)` audits a transcript. An audit returns `score`, `findings`, `memories`, `forgotten`, and in
+    `failed` why an auditor gave no result.
 
     Args:
         model: The auditors' model: a chat model, its name, or any `model` of `create_reflexion_agent`.
@@ -43,7 +43,7 @@ def after_run(
             `{"errors": Limits(...), "memories": Limits(...)}`.
         root: A folder that the auditors may read. Without one they have no tools.
         background: Return the answer first, and audit in the background. `.drain()` waits for unfinished audits.
-        on_done: Called with the result when both auditors are done. May be async.
+        on_done: Called with the result when both auditors are done. An async function needs `ainvoke`.
         prompts: A folder whose files replace the shipped prompts of the same name.
     """
     if memory is not None and not isinstance(memory, (LessonBook, MemoryPolicy)):

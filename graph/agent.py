@@ -23,7 +23,7 @@ from typing_extensions import TypeVar
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
 from langgraph_reflexion.graph.auditors import AfterRun, AuditSettings
-from langgraph_reflexion.graph.layout import Agent, Branch, compile_graph, name_in_requests, with_messages
+from langgraph_reflexion.graph.layout import Branch, Graph, compile_graph, name_in_requests, with_messages
 from langgraph_reflexion.graph.parts import (
     Parts,
     check_settings,
@@ -93,7 +93,6 @@ def create_reflexion_agent(
     tool_checks: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
     hold_answers: bool = False,
     system_prompt: str | SystemMessage | None = None,
-    middleware: None = None,
 ) -> CompiledStateGraph[State, ContextT, Any, Any]:
     """A LangGraph agent that learns from its own failures.
 
@@ -104,8 +103,7 @@ def create_reflexion_agent(
     Args:
         model: A chat model, also one with bound settings or fallbacks; a name such as `openai:gpt-4o-mini`; a mapping
             of names to models, selected by `Context.model`; or a function of (state, runtime).
-        tools: Functions, tools, a `ToolNode`, or a provider's built-in tools as dicts. A call of a function dict ends
-            the run; pass its result with the next run.
+        tools: Functions, tools, a `ToolNode`, or a provider's built-in tools as dicts.
         prompt: Text, a `SystemMessage`, or a function or `Runnable` of the state.
         checks: Functions of (answer, run) that return a `Verdict`, a bool, a score, a complaint or None.
         response_format: A pydantic model, TypedDict, dataclass or JSON schema for the answer.
@@ -131,17 +129,11 @@ def create_reflexion_agent(
             a tool error.
         hold_answers: Stream an answer only after it is accepted.
         system_prompt: Another name for `prompt`, as in `create_agent`.
-        middleware: Not supported. Use `create_agent` with a `ReflexionMiddleware` instead.
     """
     if not isinstance(self_reflection, AfterRun):
         must_be_one_of(self_reflection, MODES, "self_reflection")
     if prompt is not None and system_prompt is not None:
         raise ValueError("`system_prompt` is another name for `prompt`: pass only one of them")
-    if middleware is not None:
-        raise ValueError(
-            "`middleware` is not supported here: use LangChain's `create_agent`, with `ReflexionMiddleware(...)` first "
-            f"in its `middleware`, got {middleware!r}"
-        )
     check_settings(limits, memory, store, clock, name, checkpointer, context_schema)
     must_be(hold_answers, bool, "hold_answers")
     state_schema = with_messages(state_schema)
@@ -214,7 +206,7 @@ def _without_tools(model: Any) -> Any:
     return plain(model) if isinstance(model, Runnable) else model
 
 
-def _compile(parts: Parts, learn: AfterRun | None, *, self_checks: bool, **settings: Any) -> Agent:
+def _compile(parts: Parts, learn: AfterRun | None, *, self_checks: bool, **settings: Any) -> Graph:
     """The graph of these parts. `settings` are those of `compile_graph`."""
     waits = learn is not None and learn.waits
     parts = replace(parts, budget=replace(parts.budget, steps_after=1)) if waits else parts
@@ -276,7 +268,6 @@ def _branches(routes: Routes, parts: Parts) -> list[Branch]:
                 "reflect": "invalid",
                 "decide": "replan" if "replan" in parts.actor.protocol.controls else "message added",
                 "wrap_up": "budget spent, model error",
-                **({"finish": "your own calls"} if parts.tools.client_tools else {}),
             },
         ),
         (

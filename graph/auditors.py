@@ -6,26 +6,22 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, get_args
-from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
-from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
-from langgraph_reflexion.driver import Wait, Waits, either, run_async, run_sync
-from langgraph_reflexion.graph.background import Background, run_audit
+from langgraph_reflexion.driver import Waits, either, run_async, run_sync
+from langgraph_reflexion.graph.background import Background
 from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.nodes.auditing.auditors import Auditor, Books, audit_errors, audit_memories, conclude
 from langgraph_reflexion.nodes.auditing.prompt_and_reply import fault_in, transcript_in
 from langgraph_reflexion.nodes.auditing.reading_tools import ReadingTools
-from langgraph_reflexion.nodes.host import Step, emit, run_id, runtime_of, saver_of, thread_of
+from langgraph_reflexion.nodes.host import Step, emit, run_id, runtime_of
 from langgraph_reflexion.nodes.recall import AgentMemory
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category, Outcome
@@ -117,7 +113,9 @@ class AfterRun(Runnable[Any, Any]):
         if given is None:
             return None
         if self.settings.background:
-            yield self._start_in_background(given, config)
+            runtime = runtime_of(config)
+            graph = self.graph.copy({"store": runtime.store})
+            yield self.background.begin(either(graph.invoke, graph.ainvoke, given, context=runtime.context))
             return None
         learned = (yield either(self.graph.invoke, self.graph.ainvoke, given, config))["learned"]
         emit(config, "learned", **learned)
@@ -144,32 +142,6 @@ class AfterRun(Runnable[Any, Any]):
     async def adrain(self, seconds: float | None = None) -> bool:
         """Like `drain`, without blocking the event loop."""
         return await self.background.adrain(seconds)
-
-    def around(self, graph: Graph) -> Graph:
-        """A graph that runs this graph, with its checkpointer and its store, and then audits the run."""
-        if not isinstance(graph, CompiledStateGraph):
-            raise ValueError(f"`around` takes a compiled graph, such as `graph.compile()`, got {graph!r}")
-        theirs = graph.builder
-        if "messages" not in theirs.channels:
-            raise ValueError(
-                f"`around` takes a graph with the state field `messages`, got one with {[*theirs.channels]}"
-            )
-        outer = StateGraph(
-            theirs.state_schema,
-            context_schema=theirs.context_schema,
-            input_schema=theirs.input_schema,
-            output_schema=theirs.output_schema,
-        )
-        outer.add_node("run", graph)
-        outer.add_node("after_run", self)
-        outer.add_edge(START, "run")
-        outer.add_edge("run", "after_run")
-        outer.add_edge("after_run", END)
-        # Under a checkpointer of the inner graph alone, nothing could resume the outer one.
-        saver = graph.checkpointer if isinstance(graph.checkpointer, BaseCheckpointSaver) else None
-        compiled = outer.compile(checkpointer=saver, store=graph.store, name=graph.name)
-        compiled.nodes["after_run"].subgraphs = [self.graph]  # for drawings: LangGraph cannot find it
-        return compiled
 
     def in_agent(self, memory: AgentMemory) -> AfterRun:
         """A copy for an agent of this package. Without a notebook or memory, results are saved in the agent's
@@ -205,13 +177,6 @@ class AfterRun(Runnable[Any, Any]):
         memory = self.settings.memory
         namespace = memory.namespace_for({}) if memory is not None else None
         return AuditedRun(messages=transcript_in(messages), start=0, session=session, failures=[], namespace=namespace)
-
-    def _start_in_background(self, given: AuditedRun, config: RunnableConfig) -> Wait:
-        """Start in the background. If the process dies, the next run of the thread finishes the audit."""
-        runtime, saver, of_run = runtime_of(config), saver_of(config), thread_of(config)
-        thread = str(uuid5(NAMESPACE_OID, f"after_run/{of_run}")) if of_run and saver is not None else None
-        work = partial(run_audit, self.graph, given, runtime.context, runtime.store, saver, thread)
-        return self.background.begin(work, thread)
 
     def _books(self, state: Any, config: RunnableConfig) -> Books:
         """Where the findings and memories of this run are saved."""

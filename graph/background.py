@@ -7,26 +7,15 @@ import contextvars
 import logging
 import os
 import threading
+import time
 import weakref
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.graph import START
-from langgraph.store.base import BaseStore
-
-from langgraph_reflexion.driver import Wait, Waits, either, pause, run_async, run_sync
-from langgraph_reflexion.graph.layout import Graph
-from langgraph_reflexion.nodes.exceptions import describe
+from langgraph_reflexion.driver import Wait
 
 logger = logging.getLogger(__name__)
-
-Work = Callable[[bool], Waits[None]]
-"""Work as a generator. It is told whether the event loop on which it began has ended."""
 
 PAUSE = 0.1
 """Seconds that an audit waits before it starts, so that it does not slow down the answer."""
@@ -37,35 +26,29 @@ WORKERS = 4
 class Background:
     """The background work of one owner: tasks on a running event loop, else a thread pool.
 
-    Work with the same key runs one at a time. If its event loop ends, a task starts again in the pool. The pool
-    finishes its work before the process exits.
+    If its event loop ends, a task starts again in the pool. The pool finishes its work before the process exits.
     """
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(WORKERS, "after-run")
         self._pending: dict[Future[None], asyncio.AbstractEventLoop | None] = {}
-        self._last: dict[str, Future[None]] = {}
         self._lock = threading.Lock()
         self._waits_at_exit = False
 
-    def begin(self, work: Work, key: str | None) -> Wait:
-        """Start in the pool or, under `ainvoke`, as a task on the running loop. Nothing waits for its end."""
-        return Wait(lambda: self._begin_in_pool(work, key), lambda: self._begin_on_loop(work, key))
+    def begin(self, work: Wait) -> Wait:
+        """Start work in the pool or, under `ainvoke`, as a task on the running loop. Nothing waits for its end."""
+        return Wait(lambda: self._submit(work, self._register(None)), lambda: self._begin_on_loop(work))
 
-    def _begin_in_pool(self, work: Work, key: str | None) -> None:
-        self._submit(work, *self._register(key, None), loop_ended=False)
-
-    async def _begin_on_loop(self, work: Work, key: str | None) -> None:
+    async def _begin_on_loop(self, work: Wait) -> None:
         loop = asyncio.get_running_loop()
-        done, before = self._register(key, loop)
+        done = self._register(loop)
 
         async def run() -> None:
             try:
-                if before is not None:
-                    await asyncio.wrap_future(before)
-                await run_async(work(False))
+                await asyncio.sleep(PAUSE)
+                await work.acall()
             except asyncio.CancelledError:  # nobody else knows this task: its loop is ending
-                self._submit(work, done, before, loop_ended=True)
+                self._submit(work, done)
                 raise
             except Exception:
                 logger.exception("Work in the background failed")
@@ -91,25 +74,19 @@ class Background:
             waiting = [asyncio.wrap_future(done) for done in self._pending]
         return not waiting or not (await asyncio.wait(waiting, timeout=seconds))[1]
 
-    def _register(
-        self, key: str | None, loop: asyncio.AbstractEventLoop | None
-    ) -> tuple[Future[None], Future[None] | None]:
-        """The future of new work, and the future that it has to wait for."""
+    def _register(self, loop: asyncio.AbstractEventLoop | None) -> Future[None]:
+        """The future of new work."""
         done: Future[None] = Future()
         done.set_running_or_notify_cancel()  # a caller that stops waiting cannot cancel it
         with self._lock:
             self._pending[done] = loop
-            before = self._last.get(key) if key is not None else None
-            if key is not None:
-                self._last[key] = done
-        return done, before
+        return done
 
-    def _submit(self, work: Work, done: Future[None], before: Future[None] | None, *, loop_ended: bool) -> None:
+    def _submit(self, work: Wait, done: Future[None]) -> None:
         def run() -> None:
             try:
-                if before is not None:
-                    wait([before])
-                contextvars.Context().run(lambda: run_sync(work(loop_ended)))
+                time.sleep(PAUSE)
+                contextvars.Context().run(work.call)
             except Exception:
                 logger.exception("Work in the background failed")
             finally:
@@ -131,8 +108,6 @@ class Background:
     def _finish(self, done: Future[None]) -> None:
         with self._lock:
             self._pending.pop(done, None)
-            for key in [key for key, last in self._last.items() if last is done]:
-                del self._last[key]
         done.set_result(None)
 
 
@@ -142,43 +117,3 @@ def _finish(owner: weakref.ref[Background], process: int) -> None:
         with background._lock:
             in_pool = [done for done, loop in background._pending.items() if loop is None]
         wait(in_pool)
-
-
-def run_audit(
-    graph: Graph,
-    given: Any,
-    context: Any,
-    store: BaseStore | None,
-    saver: BaseCheckpointSaver[Any] | None,
-    thread: str | None,
-    loop_ended: bool,
-) -> Waits[None]:
-    """Run the auditors' graph on a finished run, with the context and the store of that run.
-
-    With a checkpointer it first saves what a crash must not lose, on a thread of its own, and finishes an audit that a
-    crash interrupted there. An async checkpointer is not used after its event loop has ended.
-    """
-    of_run = {"store": store} if store is not None else {}
-    is_lost = loop_ended and "async" in type(saver).__name__.lower()
-
-    def run(graph: Graph, given: Any, config: RunnableConfig) -> Wait:
-        return either(graph.invoke, graph.ainvoke, given, config, context=context)
-
-    if saver is not None and thread is not None and not is_lost:
-        config: RunnableConfig = {"configurable": {"thread_id": thread}}
-        resumable = graph.copy({**of_run, "checkpointer": saver})
-        try:
-            left = yield either(resumable.get_state, resumable.aget_state, config)
-            if not left.next:
-                yield either(resumable.update_state, resumable.aupdate_state, config, given, as_node=START)
-            yield pause(PAUSE)
-            yield run(resumable, None, config)
-            if left.next and left.values.get("session") != given["session"]:
-                yield run(resumable, given, config)
-            yield either(saver.delete_thread, saver.adelete_thread, thread)
-            return
-        except Exception as fault:  # noqa: BLE001 - the caller's checkpointer; the audit continues without it
-            logger.warning("A background audit continues without checkpoints: %s", describe(fault))
-    else:
-        yield pause(PAUSE)
-    yield run(graph.copy(of_run), given, {})

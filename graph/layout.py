@@ -21,9 +21,8 @@ from typing import (
 )
 
 import typing_extensions
-from langchain_core.messages import AnyMessage, HumanMessage
-from langchain_core.runnables import Runnable, RunnableConfig
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.messages import AnyMessage
+from langchain_core.runnables import Runnable
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -33,7 +32,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.managed import RemainingSteps
 from langgraph.managed.base import is_managed_value
 from langgraph.store.base import BaseStore
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, create_model
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.graph.parts import Parts
@@ -53,52 +52,6 @@ OUR_TYPES: tuple[type, ...] = (Attempt, Failure, Outcome, Recalled, Reflection, 
 """Our types that a checkpoint holds. Their contents are saved as plain data."""
 
 
-class Agent(CompiledStateGraph[Any, Any, Any, Any]):
-    """A compiled graph that another model can also use as a tool."""
-
-    def as_tool(
-        self,
-        args_schema: type[BaseModel] | None = None,
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        arg_types: dict[str, type] | None = None,
-    ) -> BaseTool:
-        """A tool that takes a task as text and returns the answer as text. With your own schema, LangChain's default.
-
-        The default tool of a graph takes a conversation and returns the whole state, which a model should not write or
-        read.
-        """
-        if args_schema is not None or arg_types is not None:
-            return super().as_tool(args_schema, name=name, description=description, arg_types=arg_types)
-
-        def given(task: str) -> Any:
-            return {"messages": [HumanMessage(task)]}
-
-        def answer(result: Any) -> str:
-            return str(result["messages"][-1].text)
-
-        def run(task: str, config: RunnableConfig) -> str:
-            return answer(self.invoke(given(task), config))
-
-        async def arun(task: str, config: RunnableConfig) -> str:
-            return answer(await self.ainvoke(given(task), config))
-
-        return StructuredTool.from_function(
-            run,
-            arun,
-            name=name or name_in_requests(self.get_name()),
-            description=description or "Give a task to an agent, and get its answer.",
-            args_schema=Task,
-        )
-
-
-class Task(BaseModel):
-    """The arguments of an agent that is used as a tool."""
-
-    task: str = Field(description="The task, with everything the agent must know.")
-
-
 def name_in_requests(name: str) -> str:
     """The agent's name with `_` for spaces and other characters that OpenAI refuses in the name of a message."""
     return re.sub(r"[\s<|\\/>]+", "_", name)
@@ -116,7 +69,7 @@ def compile_graph(
     store: BaseStore | None,
     name: str,
     transformers: Sequence[Any] = (),
-) -> Agent:
+) -> Graph:
     """The compiled graph of these nodes. Edges from or to a missing node are left out.
 
     Each step gets the agent's store, and writes the outcome of a run that it ends with an exception.
@@ -132,6 +85,7 @@ def compile_graph(
             continue
         step = Step(node, function)
         step.store, step.on_error = store, partial(emit_outcome_of_error, parts.evaluator, parts.budget)
+        step.now = parts.budget.now if node != "begin" else None
         graph.add_node(node, step)
     there = {START, END, *graph.nodes}
     for source, target in edges:
@@ -142,11 +96,9 @@ def compile_graph(
             labels = {target: label for target, label in targets.items() if target in there}
             named = Route(f"after_{source}", route, labels, read_by_routes)
             graph.add_conditional_edges(source, named, {label: target for target, label in labels.items()})
-    compiled = graph.compile(
+    return graph.compile(
         checkpointer=_allow_our_types(checkpointer, response_format), store=store, name=name, transformers=transformers
     )
-    compiled.__class__ = Agent  # `StateGraph` compiles to its own class
-    return cast("Agent", compiled)
 
 
 def _schemas_of(state_schema: type | None, response_format: ResponseFormat | None) -> tuple[Any, Any, Any, Any]:

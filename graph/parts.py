@@ -60,7 +60,7 @@ def nodes_of(parts: Parts) -> dict[str, Callable[..., Any]]:
         "decide": partial(decide, actor, tools, budget),
         "tool": partial(run_tool, tools, evaluator, actor.view, budget),
         "observe": partial(observe, tools, budget, actor.prompts),
-        "ask": partial(ask, actor.protocol, tools, budget),
+        "ask": partial(ask, actor.protocol, tools, actor.view),
         "check": partial(check, evaluator, actor, budget),
         "reflect": partial(reflect, parts.reflector, actor, tools, memory, budget),
         "remember": partial(remember, memory, evaluator, tools, budget),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from langchain_core.messages import AIMessage, ToolCall, ToolMessage
+from langchain_core.messages import ToolCall
 from langgraph.types import Send
 
-from langgraph_reflexion.nodes.ask import needs_approval
+from langgraph_reflexion.nodes.ask import may_need_approval
 from langgraph_reflexion.nodes.budget import STEPS_FOR_TOOLS, STEPS_TO_WRAP_UP, Budget
 from langgraph_reflexion.nodes.tool import CallToRun
 from langgraph_reflexion.nodes.tools.loops import key_of
@@ -50,10 +50,8 @@ class Routes:
         pending = pending_decision(state)
         is_answer = pending is not None and pending["action"] != "ask_user"
         # Calls of an earlier turn are open next to an answer only if an edit removed their results.
-        if (calls := self._calls_to_run(turn, answers)) and not is_answer:
+        if (calls := open_calls(turn, answers)) and not is_answer:
             return self._towards_tools(state, calls)
-        if self._waits_for_client(turn, answers):
-            return "finish"
         if pending is not None:
             return "ask" if pending["action"] == "ask_user" else "check"
         if edited_answer(state) is not None:
@@ -70,17 +68,9 @@ class Routes:
             return "ask"
         if self.budget.steps_left(state) < STEPS_FOR_TOOLS:
             return "wrap_up"
-        if any(needs_approval(call, self.tools.approve, state) for call in calls):
+        if any(may_need_approval(call, self.tools.approve, state) for call in calls):
             return "ask"
         return self._sends(state, calls)
-
-    def _calls_to_run(self, turn: AIMessage | None, answers: Sequence[ToolMessage]) -> list[ToolCall]:
-        """The open calls of tools that run here."""
-        return [call for call in open_calls(turn, answers) if call["name"] not in self.tools.client_tools]
-
-    def _waits_for_client(self, turn: AIMessage | None, answers: Sequence[ToolMessage]) -> bool:
-        """Whether only calls that the caller runs are open. Then the run ends, and the next run has their results."""
-        return bool(self.tools.client_tools) and bool(open_calls(turn, answers))
 
     def _sends(self, state: RouteState, calls: Sequence[ToolCall]) -> list[Send]:
         """One task per call, so that a pause or a failure in one call never runs another one twice."""
@@ -97,16 +87,13 @@ class Routes:
         """Approved calls run. An answered question goes back to the model. With nobody to ask, the run ends."""
         if state["decision"] is not None:
             return "finish"
-        turn, answers = last_turn_anywhere(state["messages"])
-        if calls := self._calls_to_run(turn, answers):
+        if calls := open_calls(*last_turn_anywhere(state["messages"])):
             return self._sends(state, calls)
-        if self._waits_for_client(turn, answers):
-            return "finish"
         return "wrap_up" if self.budget.exhausted(state) else "decide"
 
     def after_observe(self, state: RouteState) -> str:
         """A handoff leaves the graph, a direct answer is checked, a failure is reflected on while the budget lasts."""
-        if state["handoffs"] or self._waits_for_client(*last_turn(state["messages"])):
+        if state["handoffs"]:
             return "finish"
         if state["decision"] is not None:
             return "check"

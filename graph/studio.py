@@ -1,4 +1,4 @@
-"""The graphs in `langgraph.json`: an offline agent, one with a real model, and a graph that summarizes lessons."""
+"""The graphs in `langgraph.json`: an offline agent, and one with a real model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from langgraph_reflexion.driver import model_named
 from langgraph_reflexion.errors import ModelError
 from langgraph_reflexion.graph.agent import create_reflexion_agent
 from langgraph_reflexion.graph.demo import ScriptedPlanner, book, busy_times, is_free
-from langgraph_reflexion.graph.distilling import create_distill_graph
 from langgraph_reflexion.graph.layout import Graph
 
 MODEL = "LANGGRAPH_REFLEXION_MODEL"
@@ -47,12 +46,6 @@ def agent() -> Graph:
     return create_reflexion_agent(
         _configured_model, [busy_times, book], checks=[is_free], approve=["book"], memory=BY_USER, name="agent"
     )
-
-
-def distill() -> Graph:
-    """Summarize the lessons of one of these agents, on request or on a schedule. The model in LANGGRAPH_REFLEXION_MODEL
-    writes the summary; without it the best existing wording is used."""
-    return create_distill_graph(_configured_model if os.environ.get(MODEL) else None, memory=BY_USER, name="distill")
 
 
 def _configured_model(_state: Any, _runtime: Any) -> Any:

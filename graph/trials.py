@@ -16,7 +16,7 @@ from langgraph.types import Checkpointer
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
 from langgraph_reflexion.graph.agent import ContextT, ModelLike
-from langgraph_reflexion.graph.layout import Agent, Branch, compile_graph
+from langgraph_reflexion.graph.layout import Branch, Graph, compile_graph
 from langgraph_reflexion.graph.parts import Parts, check_settings, must_be_one_of, nodes_of, warn_of_unused_score
 from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.nodes.attempt import Strategy, Style, Trial
@@ -130,7 +130,7 @@ def create_trial_graph(
     )
 
 
-def _compile(parts: Parts, trial: Trial, *, only_unexplained: bool, **settings: Any) -> Agent:
+def _compile(parts: Parts, trial: Trial, *, only_unexplained: bool, **settings: Any) -> Graph:
     """The graph of these parts. `settings` are those of `compile_graph`."""
     memory, budget = parts.memory, parts.budget
     # Without memory or a guard these nodes are left out, because most of the cost of a short node is the step itself.

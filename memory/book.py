@@ -9,7 +9,7 @@ from typing import Any, TypedDict, Unpack, cast, get_args
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace, aware, field_of
-from langgraph_reflexion.memory import credit, decisions, distill, exchange, forget, history, recall, upkeep, writing
+from langgraph_reflexion.memory import credit, decisions, distill, exchange, forget, history, recall, writing
 from langgraph_reflexion.memory.access import Plan, both, items_in
 from langgraph_reflexion.memory.arguments import (
     check_count,
@@ -29,7 +29,6 @@ from langgraph_reflexion.memory.provenance import Foreign
 from langgraph_reflexion.memory.recall import Found
 from langgraph_reflexion.memory.records import lesson_in
 from langgraph_reflexion.memory.shelf import Shelf, read_all, read_episode, read_some
-from langgraph_reflexion.memory.upkeep import Swept
 from langgraph_reflexion.memory.writing import Written
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Episode, Failure, Kind, Lesson, LessonStatus, Origin
@@ -253,12 +252,6 @@ class LessonBook:
 
     forget, aforget = both(_forget)
 
-    def _forget_named(self, name: str) -> Plan[int]:
-        """Delete all entries with a name permanently, including former values, and return their number."""
-        return (yield from forget.forget_named(self._shelf, check_text(name, "name")))
-
-    forget_named, aforget_named = both(_forget_named)
-
     def _undo(self, change_or_run: str | None = None, *, since: datetime | None = None) -> Plan[list[Change]]:
         """Revert a change, everything a run changed, or everything since a time. The history keeps a record."""
         if change_or_run is not None and not check_id(change_or_run, "change_or_run"):
@@ -269,15 +262,6 @@ class LessonBook:
     undo, aundo = both(_undo)
 
     # ------------------------------------------------------------ upkeep
-
-    def _sweep(self) -> Plan[Swept]:
-        """Sum up old runs of lessons, delete the oldest episodes and change notes, and return their numbers.
-
-        Runs do this for the namespaces that they use. Sweep on a schedule if many namespaces are rarely used.
-        """
-        return (yield from upkeep.sweep(self._shelf))
-
-    sweep, asweep = both(_sweep)
 
     def _distill(self, model: Any = None) -> Plan[list[Lesson]]:
         """Summarize similar lessons in one pattern per group, and return the new patterns.
@@ -299,17 +283,13 @@ class LessonBook:
 
     export, aexport = both(_export)
 
-    def _load(
-        self, path_or_file: Place, *, strict: bool = True, update: bool = False, untrusted: bool = False
-    ) -> Plan[Loaded]:
+    def _load(self, path_or_file: Place, *, strict: bool = True, untrusted: bool = False) -> Plan[Loaded]:
         """Add the new lessons of an exported file: all or none or, if not `strict`, all except invalid lines.
 
         A file is trusted as if you had written it. With `untrusted`, its lessons become new candidates with the origin
-        `observed`, without a record or a name. With `update`, lessons with a known id get the text in the file.
+        `observed`, without a record or a name.
         """
-        if update and untrusted:
-            raise ValueError("Pass `update` or `untrusted`, not both: an untrusted file cannot change a known lesson")
-        return (yield from exchange.load(self._shelf, check_place(path_or_file), strict, update, untrusted))
+        return (yield from exchange.load(self._shelf, check_place(path_or_file), strict, untrusted))
 
     load, aload = both(_load)
 

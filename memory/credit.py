@@ -12,7 +12,7 @@ from typing import Any
 from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import TOPIC, Plan, at_once, items_in, put, read_items, storable
-from langgraph_reflexion.memory.changes import MAX_CORRECTIONS, MAX_VALUES, change_ops, write
+from langgraph_reflexion.memory.changes import MAX_VALUES, change_ops, write
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, Tally, estimate, posterior, recent
 from langgraph_reflexion.memory.evidence import COUNTS, Evidence, LessonRun
 from langgraph_reflexion.memory.forget import forgotten_hashes, without_texts
@@ -21,7 +21,6 @@ from langgraph_reflexion.memory.records import NOTHING, TASKS, failure_of, run_r
 from langgraph_reflexion.memory.shelf import (
     COUNTED,
     MARKS,
-    REFUTED,
     Shelf,
     StoredLesson,
     earlier_tasks,
@@ -68,7 +67,7 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
     topic = episode.topic or topic_for(episode.task, shelf.policy)
     episode = episode.model_copy(update={"id": storable(episode.id), "topic": topic})
     kept = _masked(episode).model_copy(update={"created_at": episode.created_at or shelf.clock()})
-    yield from _count(shelf, episode, kept.model_dump(mode="json"))
+    yield from _count(shelf, kept)
     if kept.reflections:  # a lesson that it wrote may have been forgotten since
         [item], forgotten = yield from at_once(read_items(shelf.episodes, [kept.id]), items_in(shelf.forgotten))
         if ops := without_texts(shelf, [item] if item else [], forgotten_hashes(forgotten)):
@@ -78,22 +77,20 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
 
 
 def feedback(shelf: Shelf, run_id: str) -> Plan[bool]:
-    """Count a run as lost because the user says that it was wrong. `False` for an unknown run.
-
-    The episode is kept as it was, with a note of when the user said so.
-    """
+    """Count a run as lost because the user says that it was wrong. `False` for an unknown run."""
     [item] = yield from read_items(shelf.episodes, [storable(run_id)])
     if item is None or (before := episode_in(item)) is None:
         return False
-    wrong = before.model_copy(update={"success": False, "status": "failure", "stop_reason": "unchecked"})
-    yield from _count(shelf, wrong, item.value, REFUTED)
+    yield from _count(
+        shelf, before.model_copy(update={"success": False, "status": "failure", "stop_reason": "unchecked"})
+    )
     return True
 
 
-def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = COUNTED) -> Plan[None]:
-    """Save an episode as `value`, and count its result for its lessons and its topic.
+def _count(shelf: Shelf, episode: Episode) -> Plan[None]:
+    """Save an episode, and count its result for its lessons and its topic.
 
-    If the run was counted before, the new result replaces the old one, and the field `note` of the episode says when.
+    If the run was counted before, the new result replaces the old one, and the episode says when.
     """
     ids, label = lessons_of(episode), topic_label(episode.topic or "")
     found, topics, [item] = yield from at_once(
@@ -106,7 +103,8 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
         found |= yield from read_some(shelf, [id for id in lessons_of(before) if id not in ids])
     rows = (run for entry in found.values() for run in entry.evidence.runs if run["run"] == episode.id)
     now = later_than_all(shelf.clock(), [item], rows)
-    ops: list[Op] = [put(shelf.episodes, episode.id, value if item is None else {**value, note: now.isoformat()})]
+    again = {} if item is None else {COUNTED: now.isoformat()}
+    ops: list[Op] = [put(shelf.episodes, episode.id, episode.model_dump(mode="json") | again)]
     known: dict[str, StoredLesson] = {}
     for id, entry in found.items():
         counts, until_now = run_fields(episode, entry.lesson), counted_before(episode.id, before, entry)
@@ -127,8 +125,6 @@ def _count(shelf: Shelf, episode: Episode, value: dict[str, Any], note: str = CO
     # One batch: after a crash either all of a run is counted or nothing.
     # It is read again after writing: if several write at once, the last one to read sees what all have written.
     now_found = yield from write(shelf, ops, found.values())
-    if item is not None:
-        yield from note_episodes(shelf, [item.key], note, now)
     now_known = [entry for id, entry in now_found.items() if id in known]
     yield from write(shelf, _status_ops(shelf, now_known, of_topic, episode.id), now_known)
     yield from _offer_at_start(shelf, episode, [entry for entry in now_known if not entry.evidence.vouched])
@@ -180,16 +176,6 @@ def later_than_all(now: datetime, items: Iterable[Item | None], runs: Iterable[M
     marks = [item.value.get(mark) for item in items if item is not None for mark in MARKS]
     times = filter(None, map(time_in, (*marks, *(run.get("at") for run in runs))))
     return max([now, *(time + timedelta(microseconds=1) for time in times)])
-
-
-def note_episodes(shelf: Shelf, keys: list[str], note: str, at: datetime) -> Plan[None]:
-    """Note this on episodes, and repeat if another writer has overwritten it."""
-    for _ in range(MAX_CORRECTIONS):
-        items = yield from read_items(shelf.episodes, keys)
-        lack = [item for item in items if item is not None and str(item.value.get(note) or "") < at.isoformat()]
-        if not lack:
-            return
-        yield [put(shelf.episodes, item.key, {**item.value, note: at.isoformat()}) for item in lack]
 
 
 def _offer_at_start(shelf: Shelf, episode: Episode, known: Sequence[StoredLesson]) -> Plan[None]:

@@ -12,7 +12,7 @@ from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import TOPIC, Plan, items_in, put, read_items, storable
 from langgraph_reflexion.memory.changes import as_recorded, change_ops, replaced_by, write
-from langgraph_reflexion.memory.credit import counted_before, counted_episode, later_than_all, lessons_of, note_episodes
+from langgraph_reflexion.memory.credit import counted_before, counted_episode, later_than_all, lessons_of
 from langgraph_reflexion.memory.evidence import LIVE, Change, Source
 from langgraph_reflexion.memory.gate import one_line
 from langgraph_reflexion.memory.records import (
@@ -142,7 +142,6 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
     if what is not None and not episodes:
         logger.warning("The episode of %s is no longer kept: what it counted is taken back only where listed", what)
     yield from _with_one_value(shelf, known, (yield from write(shelf, ops)))
-    yield from note_episodes(shelf, [item.key for item in to_note], UNDONE, now)
     return sorted(undone, key=lambda change: (change.at, change.id))
 
 

@@ -7,12 +7,10 @@ nothing. To undo its `added` change retires it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from langgraph.store.base import Op
-
-from langgraph_reflexion.memory.access import PAUSE, PAUSE_AFTER, Plan, put, read_items
-from langgraph_reflexion.memory.changes import change_ops, write
+from langgraph_reflexion.memory.access import PAUSE, PAUSE_AFTER, Plan, read_items
+from langgraph_reflexion.memory.changes import write
 from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.evidence import LIVE, TRUST
 from langgraph_reflexion.memory.forget import forget_all
@@ -22,10 +20,9 @@ from langgraph_reflexion.memory.records import (
     hash_of,
     is_live,
     lesson_id,
-    source_records,
     tool_of,
 )
-from langgraph_reflexion.memory.shelf import Shelf, StoredLesson, current_items, nearest, read_all
+from langgraph_reflexion.memory.shelf import Shelf, current_items, nearest, read_all
 from langgraph_reflexion.memory.suspicion import suspicion_of
 from langgraph_reflexion.memory.writing import new_record, of_any_tool
 from langgraph_reflexion.schemas import Lesson, Trigger
@@ -44,45 +41,38 @@ ITS_OWN = 0.4
 COVERS = 0.3
 """Likeness that a summary must have with each lesson it sums up."""
 
-GROWN = 1.5
-"""How much larger than its pattern a cluster must be to be summarized again."""
-
-
-class Cluster(NamedTuple):
-    """Lessons that say much the same, the best wording first, and the patterns that summed them up until now."""
-
-    members: tuple[Lesson, ...]
-    former: tuple[StoredLesson, ...]
-
 
 def distill(shelf: Shelf, model: Any) -> Plan[list[Lesson]]:
     """Save a pattern for each cluster, written by the model if there is one and its text is faithful."""
     check_model(model)
     made: list[Lesson] = []
-    for cluster in (yield from clusters(shelf)):
-        text = (yield from wording(model, cluster.members, shelf.prompts)) if model is not None else None
+    for members in (yield from clusters(shelf)):
+        text = (yield from wording(model, members, shelf.prompts)) if model is not None else None
         if text and shelf.policy.guard is not None:
             pattern_in_words = Lesson(kind="pattern", text=text)
             objection = yield from guard_objection(shelf.policy.guard, pattern_in_words, shelf.prompts)
             text = None if objection else text
-        pattern = yield from save_pattern(shelf, cluster, text)
+        pattern = yield from save_pattern(shelf, members, text)
         made += [pattern] if pattern is not None else []
     return made
 
 
-def clusters(shelf: Shelf) -> Plan[list[Cluster]]:
-    """The clusters that no pattern sums up yet, each from two episodes or more."""
+def clusters(shelf: Shelf) -> Plan[list[list[Lesson]]]:
+    """Lessons that say much the same, the best wording first, from two episodes or more.
+
+    A lesson that a pattern has summed up is not summed up again, even if the pattern was retired since.
+    """
     yield from current_items(shelf)
     known = yield from read_all(shelf)
-    patterns = [found for found in known.values() if is_summary(found.lesson)]
-    free = [found for found in known.values() if may_be_summed_up(found.lesson)]
+    summed_up = {id for found in known.values() if is_summary(found.lesson) for id in found.lesson.supersedes}
+    free = [found for id, found in known.items() if id not in summed_up and may_be_summed_up(found.lesson)]
     ranked = sorted(
         free,
         key=lambda found: (-worth(found), -TRUST.index(found.lesson.origin), found.lesson.id),
     )
     waiting = {found.lesson.id: found.lesson for found in ranked}
     rank = {id: i for i, id in enumerate(waiting)}
-    made: list[Cluster] = []
+    made: list[list[Lesson]] = []
     for i, found in enumerate(ranked, 1):
         if i % PAUSE_AFTER == 0:
             yield PAUSE
@@ -92,11 +82,8 @@ def clusters(shelf: Shelf) -> Plan[list[Cluster]]:
         members = [found.lesson, *_similar(shelf, found.lesson, waiting, rank, near)]
         for member in members[1:]:
             del waiting[member.id]
-        ids = {member.id for member in members}
-        former = tuple(p for p in patterns if ids & set(p.lesson.supersedes))
-        covered = max((len(ids & set(p.lesson.supersedes)) for p in former), default=0)
-        if len({tuple(member.sources[:1]) or member.id for member in members}) >= 2 and len(members) >= GROWN * covered:
-            made.append(Cluster(tuple(members), former))
+        if len({tuple(member.sources[:1]) or member.id for member in members}) >= 2:
+            made.append(members)
     return made
 
 
@@ -105,42 +92,24 @@ def is_summary(lesson: Lesson) -> bool:
     return lesson.kind == "pattern" and bool(lesson.supersedes)
 
 
-def save_pattern(shelf: Shelf, cluster: Cluster, text: str | None) -> Plan[Lesson | None]:
+def save_pattern(shelf: Shelf, members: Sequence[Lesson], text: str | None) -> Plan[Lesson | None]:
     """Save the pattern of a cluster: with a model's `text` if it is faithful, else with the best wording.
 
     `None` if the book is full, because no lesson is retired to make room for a pattern, or if one of the lessons or the
     pattern itself was forgotten in the meantime.
     """
     items = yield from current_items(shelf)
-    ids = [member.id for member in cluster.members]
-    if not items.keys() >= set(ids):
+    ids = [member.id for member in members]
+    if not items.keys() >= set(ids) or sum(map(is_live, items.values())) >= shelf.policy.max_kept:
         return None
-    live = sum(map(is_live, items.values()))
-    made = _pattern(shelf, cluster, text)
-    if made.id in items and all(pattern.lesson.id != made.id for pattern in cluster.former):
+    made = _pattern(shelf, members, text)
+    if made.id in items:
         # A lesson of kind `pattern`, often the best member, already has this wording. It stays unchanged.
-        made = made.model_copy(update={"id": hash_of(made.id, 16)})
-    if made.id not in items and live >= shelf.policy.max_kept:
-        return None
-    known = next((pattern for pattern in cluster.former if pattern.lesson.id == made.id), None)
-    if known is not None and made.id not in items:
-        return None
-    why, ops = f"{made.id} takes its place", list[Op]()
-    for pattern in cluster.former:
-        if pattern is not known and pattern.lesson.status in LIVE:
-            ops += change_ops(shelf, pattern, "superseded", "superseded", by="writer", why=why)
-    why = f"it speaks for {len(cluster.members)} lessons"
-    found = known
-    if found is None:
-        found, more = new_record(shelf, made, why, None)
-        ops += more
-    else:
-        about, links = shelf.evidence_of(made.id), {"supersedes": made.supersedes}
-        ops += change_ops(shelf, found, None, "edited", by="writer", why=why, after=links)
-        ops += [put(about, *source) for source in source_records(made, shelf.clock())]
+        made = made.model_copy(update={"id": hash_of(" ".join([made.id, *ids]), 16)})
+    found, ops = new_record(shelf, made, f"it speaks for {len(members)} lessons", None)
     if made.id not in (yield from write(shelf, ops, [found])):
         return None
-    if known is None and any((yield from read_items(shelf.forgotten, ids))):
+    if any((yield from read_items(shelf.forgotten, ids))):
         yield from forget_all(shelf, [made.id])
         return None
     return made
@@ -169,9 +138,8 @@ def _similar(
     return joined[1:]
 
 
-def _pattern(shelf: Shelf, cluster: Cluster, text: str | None) -> Lesson:
-    members, best = cluster.members, cluster.members[0]
-    now = shelf.clock()
+def _pattern(shelf: Shelf, members: Sequence[Lesson], text: str | None) -> Lesson:
+    best, now = members[0], shelf.clock()
     topics, tools = {member.topic for member in members}, {tool_of(member) for member in members}
     tool = tools.pop() if len(tools) == 1 else None
     occasions = [member.when if tool else of_any_tool(member.when, tool_of(member)) for member in members]

@@ -52,8 +52,8 @@ By = Literal["writer", "person", "evidence", "policy"]
 class Change:
     """One change of a lesson.
 
-    `before` and `after` hold the fields that changed. `words` has the hashes of the texts that a person approved or
-    wrote, and `undoes` the id of the change that this one reverts.
+    `before` and `after` hold the fields that changed. `words` has the hashes of the texts that a person
+    approved, and `undoes` the id of the change that this one reverts.
     """
 
     id: str
@@ -127,10 +127,9 @@ class Evidence:
 
     @property
     def approved_words(self) -> frozenset[str]:
-        """The hashes of the texts that a person approved, or gave an approved lesson in a file."""
-        written = [change for change in self.standing if change.words]
-        is_approved = any(change.action == "approved" for change in written)
-        return frozenset(written[-1].words) if is_approved else frozenset()
+        """The hashes of the texts that a person approved."""
+        approvals = [change.words for change in self.standing if change.words]
+        return frozenset(approvals[-1]) if approvals else frozenset()
 
     @property
     def standing(self) -> tuple[Change, ...]:

@@ -9,21 +9,19 @@ import shutil
 import unicodedata
 from asyncio import to_thread
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TextIO, cast
 from uuid import uuid4
 
 from langgraph.store.base import Op, PutOp
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from langgraph_reflexion.driver import Wait
 from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory.access import COLLECTIONS, Plan, items_in, may_be_an_id, put
 from langgraph_reflexion.memory.changes import (
     MAX_VALUES,
-    change_ops,
-    read_and_correct,
     replaced_by,
     retry_without_vectors,
 )
@@ -37,37 +35,35 @@ from langgraph_reflexion.memory.records import (
     change_record,
     failure_of,
     fingerprints,
-    hash_of,
     item_value,
     lesson_id,
     numbered,
 )
-from langgraph_reflexion.memory.shelf import Shelf, StoredLesson, read_some
-from langgraph_reflexion.memory.suspicion import shown_texts, suspicion, suspicion_of
+from langgraph_reflexion.memory.shelf import Shelf, StoredLesson
+from langgraph_reflexion.memory.suspicion import suspicion, suspicion_of
 from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text.literals import MAX_TASK, mask_secrets
 from langgraph_reflexion.text.tokens import fold
 
 Place = str | os.PathLike[str] | TextIO
 
-EDITABLE = (*TEXTS, "expires_at")
-"""Fields of a lesson that can be edited in a file. The rest is its record."""
-
 _UNSEEN = re.compile(r"[^\n -~]")
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """How many lessons of a file were new, were known, were invalid, or got the text in the file.
-
-    `otherwise` counts the known lessons that have another text in the file and keep the one here.
-    """
+    """How many lessons of a file were new, were known, or were invalid."""
 
     added: int = 0
     unchanged: int = 0
     skipped: int = 0
-    changed: int = 0
-    otherwise: int = field(default=0, compare=False)
+
+
+class Line(Lesson):
+    """A line of a file: a lesson with the other fields of its item, `MORE_FAILURES` and `TASKS`."""
+
+    also: list[str] = Field(default_factory=list)
+    asked: list[str] = Field(default_factory=list)
 
 
 def export(entries: Sequence[StoredLesson], place: Place) -> Plan[int]:
@@ -132,27 +128,17 @@ def read_lines(place: Place) -> list[str]:
     return text.removeprefix("\ufeff").split("\n")
 
 
-def load(shelf: Shelf, place: Place, strict: bool, update: bool, untrusted: bool) -> Plan[Loaded]:
-    """Add all new lessons of a file, or none. With `strict` an invalid line raises an error that names it.
-
-    With `update`, a lesson with a known id gets the text in the file and keeps its record.
-    """
+def load(shelf: Shelf, place: Place, strict: bool, untrusted: bool) -> Plan[Loaded]:
+    """Add all new lessons of a file, or none. With `strict` an invalid line raises an error that names it."""
     lines: list[str] = yield Wait(lambda: read_lines(place), lambda: to_thread(read_lines, place))
-    rows, skipped = _parsed(shelf, lines, strict, untrusted)
-    lessons = [lesson for lesson, _ in rows]
+    lessons, skipped = _parsed(shelf, lines, strict, untrusted)
     items = yield from items_in(shelf.lessons)
-    here = {item.key: item.value for item in items}
-    edited = {
-        lesson.id: lesson
-        for lesson in lessons
-        if lesson.id in here and _editable(item_value(lesson)) != _editable(here[lesson.id])
-    }
-    known = set(here)
+    known = {item.key for item in items}
     texts = {_identity(item.value) for item in items}
     newest = {(new.kind, new.name or ""): new.id for new in lessons if new.name and new.status in LIVE}
     ops: list[Op] = []
     added = 0
-    for lesson, more in rows:
+    for lesson in lessons:
         if lesson.id in known or _identity(vars(lesson)) in texts:
             continue
         known.add(lesson.id)
@@ -164,16 +150,14 @@ def load(shelf: Shelf, place: Place, strict: bool, update: bool, untrusted: bool
         why = f"loaded from a file, and {doubt}" if doubt else "loaded from a file"
         action: ChangeAction = "quarantined" if lesson.status == "quarantined" else "added"
         change = numbered(Evidence(), Change("", lesson.id, action, shelf.clock(), "person", why))
-        row = item_value(lesson) | more
-        ops += [put(shelf.lessons, lesson.id, row, FIELDS), put(shelf.evidence_of(lesson.id), *change_record(change))]
-        ops.append(PutOp(shelf.forgotten, lesson.id, None))
+        ops += [
+            put(shelf.lessons, lesson.id, item_value(lesson), FIELDS),
+            put(shelf.evidence_of(lesson.id), *change_record(change)),
+            PutOp(shelf.forgotten, lesson.id, None),
+        ]
         ops += (yield from replaced_by(shelf, lesson)) if lesson.status in LIVE else []
-    edits = (yield from _edits(shelf, edited)) if update else {}
-    yield from retry_without_vectors([*ops, *(op for edit in edits.values() for op in edit)])
-    yield from read_and_correct(shelf, edits)
-    changed = len(edits)
-    unchanged = len(lessons) - added - changed
-    return Loaded(added, unchanged, skipped, changed, otherwise=len(edited) - changed)
+    yield from retry_without_vectors(ops)
+    return Loaded(added, len(lessons) - added, skipped)
 
 
 def _identity(value: Mapping[str, Any]) -> tuple[Any, str, bool]:
@@ -181,29 +165,9 @@ def _identity(value: Mapping[str, Any]) -> tuple[Any, str, bool]:
     return value.get("kind"), fold(str(value.get("text"))), bool(value.get("supersedes"))
 
 
-def _edits(shelf: Shelf, edited: Mapping[str, Lesson]) -> Plan[dict[str, list[Op]]]:
-    """By lesson, the writes that give known ones their new texts and record the old ones.
-
-    A lesson whose new text is suspicious stays as it is.
-    """
-    edits: dict[str, list[Op]] = {}
-    for id, found in (yield from read_some(shelf, edited)).items():
-        if edited[id].status == "quarantined" != found.lesson.status:
-            continue
-        old, new = item_value(found.lesson) | found.item.value, item_value(edited[id])
-        after = {name: new[name] for name in EDITABLE if new[name] != old[name]}
-        words = tuple(hash_of(text) for text in shown_texts(edited[id]))
-        why = "edited in a file"
-        edits[id] = change_ops(shelf, found, None, "edited", by="person", why=why, words=words, after=after)
-    return edits
-
-
-Row = tuple[Lesson, dict[str, list[str]]]
-"""A lesson of a file, and the other fields of its item."""
-
-
-def _parsed(shelf: Shelf, lines: Iterable[str], strict: bool, untrusted: bool) -> tuple[list[Row], int]:
-    rows: list[Row] = []
+def _parsed(shelf: Shelf, lines: Iterable[str], strict: bool, untrusted: bool) -> tuple[list[Line], int]:
+    """The lessons of these lines, and how many lines were skipped."""
+    rows: list[Line] = []
     skipped = 0
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -217,19 +181,13 @@ def _parsed(shelf: Shelf, lines: Iterable[str], strict: bool, untrusted: bool) -
     return rows, skipped
 
 
-def _parsed_line(shelf: Shelf, line: str, untrusted: bool) -> Row:
+def _parsed_line(shelf: Shelf, line: str, untrusted: bool) -> Line:
     """The lesson of one line as it will be saved. A suspicious lesson is quarantined, whatever its status in the line.
 
     Only the text of an untrusted lesson and its tasks are kept, not its record, status, origin, failures or name: an
     entry with that name would be replaced.
     """
-    data = json.loads(line, object_pairs_hook=_object)
-    more = {
-        name: _texts(data.pop(name), name) for name in (MORE_FAILURES, TASKS) if isinstance(data, dict) and name in data
-    }
-    if TASKS in more:
-        more[TASKS] = list(filter(None, map(_known_words, more[TASKS])))
-    raw = Lesson.model_validate(data)
+    raw = Line.model_validate(json.loads(line, object_pairs_hook=_object))
     lesson = tidy(raw)
     reason = malformed(lesson)
     if reason is not None:
@@ -239,26 +197,22 @@ def _parsed_line(shelf: Shelf, line: str, untrusted: bool) -> Row:
         raise ValueError(
             f"its id {lesson.id!r} may contain only letters, digits, - and _, and may not be one of {reserved}"
         )
+    also, asked = lesson.also, [*filter(None, map(_known_words, lesson.asked))]
     if untrusted:
-        kept = {name: getattr(lesson, name) for name in EDITABLE if name != "name"}
-        lesson = Lesson(**kept, kind=lesson.kind, origin="observed")
-        more = {TASKS: [task for task in more.get(TASKS, []) if not suspicion(task)]}
+        kept = {name: getattr(lesson, name) for name in (*TEXTS, "expires_at") if name != "name"}
+        lesson = Line(**kept, kind=lesson.kind, origin="observed")
+        also, asked = [], [task for task in asked if not suspicion(task)]
     now = shelf.clock()
     update: dict[str, Any] = {
         "id": lesson.id or lesson_id(shelf.namespace, lesson),
         "created_at": lesson.created_at or now,
         "updated_at": lesson.updated_at or lesson.created_at or now,
+        MORE_FAILURES: list(dict.fromkeys(also))[:MAX_VALUES],
+        TASKS: list(dict.fromkeys(asked))[:MAX_VALUES],
     }
     if suspicion_of(raw) or suspicion_of(lesson):
         update["status"] = "quarantined"
-    return lesson.model_copy(update=update), {name: texts for name, texts in more.items() if texts}
-
-
-def _texts(value: Any, name: str) -> list[str]:
-    """The texts in a field, at most as many as a lesson can have."""
-    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        raise ValueError(f"`{name}` must be a list of strings, got {str(value)[:40]}")
-    return list(dict.fromkeys(value))[:MAX_VALUES]
+    return lesson.model_copy(update=update)
 
 
 def _known_words(task: str) -> str:
@@ -273,10 +227,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"it has the key {twice[0]!r} twice")
     return dict(pairs)
-
-
-def _editable(value: dict[str, Any]) -> list[Any]:
-    return [value.get(name) for name in EDITABLE]
 
 
 def _row(entry: StoredLesson) -> dict[str, Any]:

@@ -101,11 +101,8 @@ def group_of(finding: Finding, known: Iterable[Finding]) -> str:
 
 
 def statistics(findings: Sequence[Finding], sessions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The number of findings by category, severity and tool, and whether the later half of the runs scored better."""
-    scored = sorted(
-        (session for session in sessions if session["score"] is not None), key=lambda session: str(session["at"])
-    )
-    scores = [float(session["score"]) for session in scored]
+    """The number of findings by category, severity and tool, and the mean score of the runs."""
+    scores = [float(session["score"]) for session in sessions if session["score"] is not None]
     groups = grouped(findings)
     return {
         "total": len(findings),
@@ -117,7 +114,6 @@ def statistics(findings: Sequence[Finding], sessions: Sequence[Mapping[str, Any]
         "by_category": dict(Counter(finding["category"] for finding in findings).most_common()),
         "by_severity": dict(Counter(finding["severity"] for finding in findings).most_common()),
         "by_tool": dict(Counter(finding["tool"] for finding in findings if finding["tool"]).most_common()),
-        "direction": _direction(scores),
     }
 
 
@@ -179,12 +175,3 @@ def _is_same_mistake(known: Finding, finding: Finding) -> bool:
         return wrong >= ALIKE
     advice = likeness(known["suggestion"], finding["suggestion"])
     return advice >= ALIKE or (wrong >= ALIKE / 2 and advice >= ALIKE / 2)
-
-
-def _direction(scores: Sequence[float]) -> str:
-    """Whether the later half of the runs did better than the earlier, by more than 2 points of 100."""
-    half = len(scores) // 2
-    if half < 2:
-        return "unknown"
-    gain = (sum(scores[-half:]) - sum(scores[:half])) / half
-    return "better" if gain > 2 else "worse" if gain < -2 else "steady"

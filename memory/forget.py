@@ -31,14 +31,6 @@ def forget(shelf: Shelf, lesson: str) -> Plan[None]:
     yield from forget_all(shelf, [lesson])
 
 
-def forget_named(shelf: Shelf, name: str) -> Plan[int]:
-    """Delete all entries that ever had a name."""
-    items = yield from items_in(shelf.lessons)
-    meant = [item.key for item in items if item.value.get("name") == name]
-    yield from forget_all(shelf, meant)
-    return len(meant)
-
-
 def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
     """Remove these lessons in one batch, so that a crash forgets all or none.
 
@@ -88,7 +80,7 @@ def without_texts(
     """The writes that remove texts with these hashes from episodes, and texts that repeat these of lessons."""
     ops: list[Op] = []
     for item in episodes:
-        episode = episode_in(item, as_it_was=True) if item.value.get("reflections") else None
+        episode = episode_in(item) if item.value.get("reflections") else None
         if episode is not None and (without := _without(episode, hashes, texts)) != episode:
             marks = {name: item.value[name] for name in MARKS if item.value.get(name)}
             ops.append(put(shelf.episodes, item.key, without.model_dump(mode="json") | marks))

@@ -7,12 +7,14 @@ The lists below are short and closed. They find the usual forms of a useless les
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, TypeVar
 
 from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.literals import gives_away, mask_secrets, retold_detail
 from langgraph_reflexion.text.tokens import PARTICLES, STOP_BIGRAMS, UNSPACED, tokens
+
+L = TypeVar("L", bound=Lesson)
 
 MAX_LENGTH = 300
 """Characters of a lesson's text. Its other texts are truncated to the same length."""
@@ -111,7 +113,7 @@ _CHOICE = lazy_pattern(r"(?<![\w'’./])(?:(?!i\b)[b-z]|yes|only)(?![./]?\w)", r
 """A letter that stands for something (`Use B.`), a yes or an only: the tokenizer drops these."""
 
 
-def tidy(lesson: Lesson) -> Lesson:
+def tidy(lesson: L) -> L:
     """The lesson with each text on one line, without secrets, and with all texts but its `text` truncated."""
     tidied: dict[str, Any] = {}
     for name in TEXTS:

@@ -163,7 +163,7 @@ class ErrorNotebook:
     by_tool, aby_tool = both(_by_tool)
 
     def _statistics(self) -> Plan[dict[str, Any]]:
-        """Counts by category, severity and tool, the mean score, and whether runs get better."""
+        """Counts by category, severity and tool, and the mean score."""
         return findings.statistics(*(yield from self._read()))
 
     statistics, astatistics = both(_statistics)

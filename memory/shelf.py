@@ -49,16 +49,14 @@ NOTES_KEPT = 60
 """Notes of changes that a namespace keeps. A recall reads all of them, in about 1 ms on PostgreSQL. An index that is
 further behind reads the namespace again, in about 25 ms if it has 1,000 lessons."""
 
-REFUTED = "refuted"
-"""Field added to an episode: when the user said that it was wrong. The episode itself stays as it was."""
-
 UNDONE = "undone"
-"""Field added to an episode: when somebody took back what it counted. The latest of these fields holds."""
+"""Field added to an episode: when somebody took back what it counted. The later of these fields holds."""
 
 COUNTED = "counted"
-"""Field added to an episode whose run finished once more: when that was counted."""
+"""Field added to an episode that was counted once more, because its run finished again or the user said that it was
+wrong: when that was."""
 
-MARKS = (REFUTED, UNDONE, COUNTED)
+MARKS = (UNDONE, COUNTED)
 """The fields that are added to an episode."""
 
 
@@ -245,13 +243,13 @@ def nearest(shelf: Shelf, query: str) -> Plan[dict[str, float]]:
 
 
 def read_episode(shelf: Shelf, run_id: str) -> Plan[Episode | None]:
-    """The record of a run, or `None`. It is a failure if the user said later that it was wrong."""
+    """The record of a run, or `None`."""
     [item] = yield [GetOp(shelf.episodes, storable(run_id))]
     return episode_in(item) if item is not None else None
 
 
-def episode_in(item: Item, *, as_it_was: bool = False) -> Episode | None:
-    """The episode of an item, as it counts now or as it was saved. `None` and a warning if the record is damaged."""
+def episode_in(item: Item) -> Episode | None:
+    """The episode of an item. `None` and a warning if the record is damaged."""
     try:
         # Besides our marks, another release may keep fields that this one does not know.
         known = {name: value for name, value in item.value.items() if name in Episode.model_fields}
@@ -259,19 +257,15 @@ def episode_in(item: Item, *, as_it_was: bool = False) -> Episode | None:
     except (ValueError, AttributeError) as error:
         logger.warning("Left out the damaged episode %r: %s", item.key, str(error).split("\n")[0])
         return None
-    if as_it_was:
-        return kept
     if kept.id != item.key:
         logger.warning("Left out the damaged episode %r: it has another id", item.key)
         return None
-    if _mark(item, REFUTED) <= _mark(item, COUNTED):
-        return kept
-    return kept.model_copy(update={"success": False, "status": "failure", "stop_reason": "unchecked"})
+    return kept
 
 
 def is_undone(item: Item) -> bool:
     """Whether the counts of this episode's run were undone, and nothing was counted since."""
-    return _mark(item, UNDONE) > max(_mark(item, REFUTED), _mark(item, COUNTED))
+    return _mark(item, UNDONE) > _mark(item, COUNTED)
 
 
 def earlier_tasks(shelf: Shelf, task: str) -> Plan[list[str]]:

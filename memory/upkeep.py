@@ -1,28 +1,21 @@
-"""Upkeep: sum up or remove what grows with every run, so that a namespace stays small.
-
-Each run of the agent does some of this. `LessonBook.sweep` does all of it at once, also for namespaces that are no
-longer used.
-"""
+"""Upkeep: sum up or remove what grows with every run, so that a namespace stays small. Each run does some of this."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from langgraph.store.base import Item, Op, SearchOp
 
-from langgraph_reflexion.memory.access import PAGE, PAUSE, Plan, drop, items_in, may_be_an_id, put
-from langgraph_reflexion.memory.changes import read_and_correct, replaced_by, write
+from langgraph_reflexion.memory.access import PAGE, Plan, drop, items_in, put
+from langgraph_reflexion.memory.changes import read_and_correct, write
 from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.forget import forgotten_hashes, without_texts
-from langgraph_reflexion.memory.records import is_live, sum_record, with_records
+from langgraph_reflexion.memory.records import sum_record, with_records
 from langgraph_reflexion.memory.shelf import (
     NOTES_KEPT,
     Shelf,
-    current_items,
-    evidence_items,
-    read_some,
     time_in,
 )
 
@@ -47,28 +40,6 @@ NEIGHBOURS = 5
 """Episodes at each end of a listing that show its order, because a single one may have been rewritten."""
 
 
-class Swept(NamedTuple):
-    """How many runs of lessons a sweep summed up, and how many episodes and notes of changes it removed."""
-
-    runs: int
-    episodes: int
-    notes: int
-
-
-def sweep(shelf: Shelf) -> Plan[Swept]:
-    """Sum up old runs, and remove old episodes, sources, changes and notes of this namespace."""
-    runs, end = 0, shelf.clock() - LATE
-    for label, items in (yield from evidence_items(shelf)).items():
-        if may_be_an_id(label):  # the records of a topic are bounded
-            runs += yield from _sum_up(shelf, label, items, end)
-        yield PAUSE
-    forgotten = yield from items_in(shelf.forgotten)
-    yield from read_and_correct(shelf, [item.key for item in forgotten])
-    if hashes := forgotten_hashes(forgotten):
-        yield without_texts(shelf, (yield from items_in(shelf.episodes)), hashes)
-    return Swept(runs, *(yield from drop_old(shelf)))
-
-
 def is_due(evidence: Evidence, now: datetime) -> bool:
     """Whether a lesson has enough single runs that half of them should be summed up, or was taught often enough."""
     times = evidence.appended
@@ -77,80 +48,56 @@ def is_due(evidence: Evidence, now: datetime) -> bool:
     return sum(change.action == "merged" and not change.after for change in evidence.standing) > 2 * KEPT_OF_EACH
 
 
-def sum_up_runs(shelf: Shelf, lesson: str) -> Plan[int]:
-    """Replace a lesson's old runs by one record with their counts and the latest of them; return how many.
+def sum_up_runs(shelf: Shelf, lesson: str) -> Plan[None]:
+    """Replace a lesson's old runs by one record with their counts and the latest of them.
 
     If two writers do this at once, nothing is lost: the record with the later runs wins, and it contains the other.
     """
-    end = shelf.clock() - LATE
-    return (yield from _sum_up(shelf, lesson, (yield from items_in(shelf.evidence_of(lesson))), end))
-
-
-def _sum_up(shelf: Shelf, lesson: str, about: Iterable[Item], end: datetime) -> Plan[int]:
-    """Sum up the runs before `end`, which was `LATE` before these items were read: later ones may be missing."""
-    about = list(about)
+    end = shelf.clock() - LATE  # before the items are read: a later one may be missing
+    about = yield from items_in(shelf.evidence_of(lesson))
     runs = [
         item
         for item in about
         if item.value.get("type") == "run" and (at := time_in(item.value.get("at"))) is not None and at < end
     ]
     sums = [item for item in about if item.value.get("type") == "sum"]
-    stale = _stale(about)
+    ops: list[Op] = drop(_stale(about))
     summed = with_records(Evidence(), [*sums, *runs])
-    ops: list[Op] = drop(stale)
-    if many := len(runs) >= APPENDED // 2 and bool(summed.runs):
+    if len(runs) >= APPENDED // 2 and summed.runs:
         times = [item.value.get("at") for item in (*sums, *runs)]
         key, value = sum_record(summed, max(str(at) for at in times if time_in(at) is not None))
         ops += [*drop([*runs, *(item for item in sums if item.key != key)]), put(shelf.evidence_of(lesson), key, value)]
     yield from write(shelf, ops)
-    return len(runs) if many else 0
 
 
-def drop_old(shelf: Shelf) -> Plan[tuple[int, int]]:
-    """Remove former values of names, old episodes, all but the latest notes of changes, and what is known of lessons
-    long forgotten.
-
-    Return how many episodes and notes were removed.
-    """
-    yield from _supersede_former_values(shelf)
-    episodes = yield from _drop_old_episodes(shelf)
-    notes = yield from drop_old_notes(shelf)
-    end = shelf.clock() - FORGOTTEN_KEPT
+def drop_old(shelf: Shelf) -> Plan[None]:
+    """Remove old episodes, all but the latest notes of changes, and what writers have left of forgotten lessons."""
+    yield from _drop_old_episodes(shelf)
+    yield from drop_old_notes(shelf)
     forgotten = yield from items_in(shelf.forgotten)
+    yield from read_and_correct(shelf, [item.key for item in forgotten])
+    if hashes := forgotten_hashes(forgotten):
+        yield without_texts(shelf, (yield from items_in(shelf.episodes)), hashes)
+    end = shelf.clock() - FORGOTTEN_KEPT
     yield drop(item for item in forgotten if (at := time_in(item.value.get("at"))) is None or at < end)
-    return episodes, notes
 
 
-def _supersede_former_values(shelf: Shelf) -> Plan[None]:
-    """Supersede all live values of a name but the latest: if a writer was killed, two may be left."""
-    named: dict[str, list[str]] = {}
-    for key, item in (yield from current_items(shelf)).items():
-        if item.value.get("name") and is_live(item):
-            named.setdefault(f"{item.value.get('kind')} {item.value['name']}", []).append(key)
-    for keys in named.values():
-        found = (yield from read_some(shelf, keys)) if len(keys) > 1 else {}
-        if found:
-            latest = max((entry.lesson for entry in found.values()), key=lambda it: (str(it.created_at), it.id))
-            yield from write(shelf, (yield from replaced_by(shelf, latest)))
-
-
-def drop_old_notes(shelf: Shelf) -> Plan[int]:
-    """Delete all except the latest change notes, and return the number deleted."""
+def drop_old_notes(shelf: Shelf) -> Plan[None]:
+    """Delete all except the latest change notes."""
     [more] = yield [SearchOp(shelf.notes, None, 1, NOTES_KEPT)]
-    old = sorted((yield from items_in(shelf.notes)) if more else [], key=lambda item: item.updated_at)[:-NOTES_KEPT]
-    yield drop(old)
-    return len(old)
+    if more:
+        yield drop(sorted((yield from items_in(shelf.notes)), key=lambda item: item.updated_at)[:-NOTES_KEPT])
 
 
-def _drop_old_episodes(shelf: Shelf) -> Plan[int]:
-    """Once there are a twentieth more episodes than `keep_runs`, remove the oldest; return how many were removed."""
+def _drop_old_episodes(shelf: Shelf) -> Plan[None]:
+    """Once there are a twentieth more episodes than `keep_runs`, remove the oldest."""
     most = shelf.policy.keep_runs
-    more, count = most // 20, 0
+    more = most // 20
     ends: list[Op] = [SearchOp(shelf.episodes, None, NEIGHBOURS, place) for place in (0, most + more)]
     while True:
         first, last = yield ends
         if not last:
-            return count
+            return
         # Some stores list the latest first, others the first written, and an episode may have been rewritten since.
         latest_first = _created(first[0]) >= _created(last[0])
         [old] = yield [SearchOp(shelf.episodes, None, PAGE if latest_first else more + 1, most if latest_first else 0)]
@@ -159,13 +106,10 @@ def _drop_old_episodes(shelf: Shelf) -> Plan[int]:
         if times != sorted(times, reverse=latest_first) or any(item.namespace != shelf.episodes for item in listed):
             break
         yield drop(old)
-        count += len(old)
     # The order in which the store lists them is not reliable.
     items = sorted((yield from items_in(shelf.episodes)), key=_created)
-    old = items[:-most] if len(items) > most + more else []
-    if old:
-        yield drop(old)
-    return count + len(old)
+    if len(items) > most + more:
+        yield drop(items[:-most])
 
 
 def _created(item: Item) -> tuple[datetime, datetime]:

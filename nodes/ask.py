@@ -9,27 +9,28 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessa
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import interrupt
 
-from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.host import checkpoints
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, ModelProtocol
 from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.nodes.tools.toolbox import Approval, Toolbox
-from langgraph_reflexion.state import PendingDecision, State, Update, last_turn_anywhere, open_calls
+from langgraph_reflexion.state import PendingDecision, State, Update, View, last_turn_anywhere, open_calls
 from langgraph_reflexion.text.json_text import valid_text
 
 NO_ANSWER = "(no answer)"
 """The reply of a person who sends only spaces. Some providers refuse a message without text."""
 
 
-def ask(protocol: ModelProtocol, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig) -> Update:
+def ask(protocol: ModelProtocol, tools: Toolbox, view: View, state: State, config: RunnableConfig) -> Update:
     """Add the person's reply to the conversation. If there is nobody to ask, the question ends the run."""
     turn, answers = last_turn_anywhere(state["messages"])  # a message may have come with the person's reply
     call = question_call(protocol, tools, turn) if turn is not None and not answers else None
     calls = open_calls(turn, answers) if call is None else []
-    if to_approve := [call for call in calls if needs_approval(call, tools.approve, state)]:
-        return _approved(tools, budget, state, to_approve, config)
+    seen = view.select(state)
+    guarded = [call for call in calls if may_need_approval(call, tools.approve, state)]
+    if to_approve := [call for call in guarded if tools.approve[call["name"]].applies_to(call, seen, config)]:
+        return _approved(tools, seen, to_approve, config)
     decision = state.get("decision")
-    if call is None and decision is None:  # the person's reply came with an edit that took the calls away
+    if call is None and decision is None:  # no call needs approval, or an edit took the calls away
         return {"progress": {"node": "ask", "asked": False}}
     if call is not None:
         question = str(call["args"].get(CONTROLS["ask_user"][1], ""))
@@ -39,7 +40,7 @@ def ask(protocol: ModelProtocol, tools: Toolbox, budget: Budget, state: State, c
         return _ends_with(question)
     reply = str(interrupt({"type": "question", "question": question}))
     message = _reply_to(call, reply) if call is not None else HumanMessage(_reply_text(reply))
-    return {"messages": [message], "decision": None, "resumed_at": budget.now()}
+    return {"messages": [message], "decision": None}
 
 
 def _ends_with(question: str) -> Update:
@@ -72,17 +73,13 @@ def question_call(protocol: ModelProtocol, tools: Toolbox, turn: AIMessage) -> T
     return next((call for call in turn.tool_calls if call["name"] == "ask_user"), None)
 
 
-def needs_approval(call: ToolCall, approve: Mapping[str, Approval], state: Mapping[str, Any]) -> bool:
-    """Whether a call needs approval. A blocked call will not run, so it needs none."""
-    approval, blocked = approve.get(call["name"]), state["blocked"]
-    if approval is None or (blocked and key_of(call["name"], call["args"]) in blocked):
-        return False
-    return approval.applies_to(call, {"messages": list(state["messages"])})
+def may_need_approval(call: ToolCall, approve: Mapping[str, Approval], state: Mapping[str, Any]) -> bool:
+    """Whether a call is of a tool that needs approval. A blocked call will not run, so it needs none."""
+    blocked = state["blocked"]
+    return call["name"] in approve and not (blocked and key_of(call["name"], call["args"]) in blocked)
 
 
-def _approved(
-    tools: Toolbox, budget: Budget, state: State, calls: Sequence[ToolCall], config: RunnableConfig
-) -> Update:
+def _approved(tools: Toolbox, seen: Any, calls: Sequence[ToolCall], config: RunnableConfig) -> Update:
     """One interrupt for the turn, in the format of LangChain's human-in-the-loop middleware, and its decisions
     applied."""
     if not checkpoints(config):
@@ -94,9 +91,7 @@ def _approved(
             {
                 "name": call["name"],
                 "args": call["args"],
-                "description": tools.approve[call["name"]].describe(
-                    call, {"messages": list(state["messages"])}, config
-                ),
+                "description": tools.approve[call["name"]].describe(call, seen, config),
             }
             for call in calls
         ],
@@ -108,7 +103,7 @@ def _approved(
     given = interrupt(request)
     while problem := _problem_with(tools, calls, given):
         given = interrupt({**request, "error": problem})
-    update: Update = {"resumed_at": budget.now(), "edits": {}, "messages": [], "decision": None}
+    update: Update = {"edits": {}, "messages": [], "decision": None}
     for call, decision in zip(calls, given["decisions"], strict=True):
         if decision["type"] == "edit":
             edited = decision["edited_action"]

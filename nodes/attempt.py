@@ -21,7 +21,7 @@ from langgraph_reflexion.nodes.exceptions import (
     pause_before,
     tool_error_class,
 )
-from langgraph_reflexion.nodes.host import emit_failure, emit_step, is_first_step, was_resumed
+from langgraph_reflexion.nodes.host import emit_failure, emit_step, is_first_step
 from langgraph_reflexion.nodes.models.calling import Meter, Reply, Spent, add_spent, raise_control_flow, spent_on
 from langgraph_reflexion.nodes.models.prompt import (
     lessons_after_failure,
@@ -65,8 +65,6 @@ class Trial:
 
 def attempt(trial: Trial, actor: Actor, budget: Budget, state: State, config: RunnableConfig) -> Waits[Update]:
     """One call of the worker, with an answer for the checks or a failure."""
-    if was_resumed(config):
-        state = {**state, "resumed_at": budget.now()}
     if (reason := budget.overspent(state)) is not None:
         return {"decision": None, "stop": reason, "progress": {"node": "attempt", "stop": reason}}
     meter, most = Meter(), budget.limits.token_budget
@@ -220,7 +218,6 @@ def _after_call(budget: Budget, state: State, meter: Meter, steps: list[AnyMessa
         "progress": {"node": "attempt", "attempt": state["tally"]["attempts"] + 1},
         "asked_on": last_id(state),
         "tally": budget.tally(state, spent=meter.spent, steps=1),
-        "resumed_at": state["resumed_at"],
     }
     update |= {name: None for name in ("decision", "failure") if state.get(name) is not None}
     return update | ({"work": steps} if steps or state["work"] else {})

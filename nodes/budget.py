@@ -26,7 +26,7 @@ STEPS_FOR_TOOLS = STEPS_TO_WRAP_UP + 2
 STEPS_TO_REFLECT = STEPS_TO_END + 3
 """Remaining steps that `reflect`, `remember`, `recall`, a decision and the end of the run need."""
 PLENTY = 99
-"""Remaining steps if LangGraph does not say. Only routes get the number."""
+"""Remaining steps if LangGraph does not say: in a node, and in a route while nothing runs."""
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.budget import Budget, end_attempt, new_failure
 from langgraph_reflexion.nodes.decide import Actor
-from langgraph_reflexion.nodes.host import emit_failure, runtime_of, was_resumed
+from langgraph_reflexion.nodes.host import emit_failure, runtime_of
 from langgraph_reflexion.nodes.models.calling import Meter
 from langgraph_reflexion.nodes.models.prompt import with_failure_turn
 from langgraph_reflexion.nodes.models.protocols import as_text, object_of
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat, format_of
-from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired
+from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired, readable
 from langgraph_reflexion.nodes.verdicts import (
     CHECK_FAULT,
     Evaluator,
@@ -48,8 +48,6 @@ EVIDENCE = 8_000
 
 def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, config: RunnableConfig) -> Waits[Update]:
     """The verdicts on the answer, and the attempt that ends with them."""
-    if was_resumed(config):
-        state = {**state, "resumed_at": budget.now()}
     text, message = _answer_in(state)
     success_score = budget.limits.success_score
     verdicts: list[Verdict] = []
@@ -76,7 +74,7 @@ def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, conf
         if judged.edited is not None:
             text = edited = judged.edited
     accepted, score = combine_verdicts(verdicts, success_score)
-    update: Update = {"verdicts": verdicts, "resumed_at": state["resumed_at"], "failure": None}
+    update: Update = {"verdicts": verdicts, "failure": None}
     failures = state["failures"]
     if accepted is False:
         failure = _failure(budget, state, text, verdicts)
@@ -104,7 +102,7 @@ def _answer_in(state: State) -> tuple[str, AIMessage | None]:
     if pending is not None:
         return pending["text"], pending["message"]
     turn, answers = last_turn(state["messages"])
-    return (answers[-1].text if answers else turn.text if turn is not None else ""), None
+    return (readable(answers[-1]) if answers else turn.text if turn is not None else ""), None
 
 
 def _edited(actor: Actor, state: State, text: str, message: AIMessage | None) -> PendingDecision:
@@ -164,7 +162,7 @@ def _run_for_checks(
     return Run(
         task=task_in(state),
         messages=tuple(messages),
-        observations=tuple(message.text for message in messages[since:] if isinstance(message, ToolMessage)),
+        observations=tuple(readable(message) for message in messages[since:] if isinstance(message, ToolMessage)),
         step=state["tally"]["steps"],
         attempt=state["tally"]["attempts"] + 1,
         context=runtime_of(config).context,

@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.budget import Budget, new_failure
-from langgraph_reflexion.nodes.exceptions import as_sentence, describe, lacks_tools, model_fault
+from langgraph_reflexion.nodes.exceptions import as_sentence, describe, model_fault
 from langgraph_reflexion.nodes.host import emit_failure, emit_step
 from langgraph_reflexion.nodes.models.calling import (
     Reply,
@@ -34,7 +34,7 @@ from langgraph_reflexion.nodes.models.prompt import (
 )
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED, ModelProtocol, Native, written_call
 from langgraph_reflexion.nodes.models.streaming import call_json_model
-from langgraph_reflexion.nodes.models.transcript import bounded, call_ids, fenced, paired, shortened, with_ids
+from langgraph_reflexion.nodes.models.transcript import bounded, call_ids, fenced, paired, readable, shortened, with_ids
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Decision, Failure
@@ -164,8 +164,6 @@ def _ask(
                 or isinstance(fault, AssertionError)  # a scripted model has no replies left: the test must see it
                 or (actor.raises_faults and budget.overspent(state) is None)
             ):
-                if native and lacks_tools(fault):
-                    fault.add_note("A model that cannot call tools needs protocol='json'.")
                 raise
             else:
                 return prompt, fault
@@ -256,7 +254,9 @@ def _accepted(budget: Budget, state: State, valid: Valid, spent: list[int], fail
         update["messages"] = [message]
         if _repeats_last_turn(state, message):
             _, answers = last_turn(state["messages"])
-            update["decision"] = PendingDecision(action="finish", text=answers[-1].text, message=None, refused=False)
+            update["decision"] = PendingDecision(
+                action="finish", text=readable(answers[-1]), message=None, refused=False
+            )
     elif decision.action == "replan":
         call = message.tool_calls[0]
         update["messages"] = [message, ToolMessage(REPLAN_NOTED, tool_call_id=call["id"], name=call["name"])]

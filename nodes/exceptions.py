@@ -46,8 +46,6 @@ _OVERFLOW = re.compile(
     r"context[ _](length|window|size)|maximum (context|number of tokens)|too many tokens|(prompt|input) is too long",
     re.I,
 )
-_NO_TOOLS = re.compile(r"\b(supports?|requires?)\b.*\btools?\b|\btools?\b.*\b(supports?|requires?)\b", re.I | re.S)
-"""Error messages of local model servers for a model that cannot call tools, or not with the server's settings."""
 _TRANSIENT = ("timeout", "ratelimit", "toomanyrequests", "connecterror", "connectionerror")
 """Names of transient errors in clients, which rarely use Python's own classes."""
 _LOST_CONNECTION = (
@@ -82,11 +80,6 @@ def model_fault(error: Exception) -> ModelFault:
     known = isinstance(error, _WRONG_SETTING) or status in _WRONG_SETTING_STATUS
     filtered = getattr(error, "code", None) in _FILTERED
     return "setting" if (known or unknown) and not filtered else "model_error"
-
-
-def lacks_tools(error: Exception) -> bool:
-    """Whether the provider refused the request because its model cannot call tools."""
-    return model_fault(error) == "setting" and bool(_NO_TOOLS.search(str(error)))
 
 
 def status_of(error: BaseException) -> int | None:

@@ -39,7 +39,6 @@ from langgraph_reflexion.state import (
     Update,
     last_turn,
     last_turn_anywhere,
-    open_calls,
     read_channels,
     task_in,
 )
@@ -73,7 +72,7 @@ def finish(
     if _has_rejected_answer(state):
         # LangGraph's limit has no step left for the node, nor time for the fallback model.
         state = cast("State", {**state, **(yield from wrap_up(None, actor, budget, state, config))})
-    ending = _ending(budget, tools, state)
+    ending = _ending(budget, state)
     messages = _last_messages(actor, tools, state, ending)
     book = memory.book(state, config, writing=True)
     if book is not None and ending.status == "success":
@@ -94,8 +93,7 @@ def finish(
         return _handover(state, messages, outcome)
     if actor.hold_answers and streams_tokens(config) and ending.stop_reason in ("accepted", "unchecked"):
         _stream_answer(messages)
-    pending = _calls_for_client(tools, state)
-    messages = messages if pending else _in_order(state, messages)
+    messages = _in_order(state, messages)
     if after_run is not None:
         whole = add_messages(cast("Any", state["messages"]), cast("Any", messages))
         yield from after_run({**state, "messages": whole, "outcome": outcome}, config)
@@ -134,26 +132,16 @@ def _has_rejected_answer(state: State) -> bool:
     return failure is not None and failure.signal == "check_failed" and not state["stop"] and not state["handoffs"]
 
 
-def _ending(budget: Budget, tools: Toolbox, state: State) -> Ending:
+def _ending(budget: Budget, state: State) -> Ending:
     if state["handoffs"]:
         return Ending("unverified", "handed_off")
     pending = state["decision"]
     if pending is not None and pending["action"] == "ask_user":
         return Ending("needs_input", "asked_user")
-    if _calls_for_client(tools, state):
-        return Ending("needs_input", "asked_user")
     if (stop := state.get("stop")) is not None:
         return Ending("failure", stop)
     accepted, _ = combine_verdicts(state["verdicts"], budget.limits.success_score)
     return Ending("success", "accepted") if accepted else Ending("unverified", "unchecked")
-
-
-def _calls_for_client(tools: Toolbox, state: State) -> list[str]:
-    """The ids of the open calls that the caller must run."""
-    if not tools.client_tools or state["decision"] is not None or state.get("stop"):
-        return []
-    calls = open_calls(*last_turn(state["messages"]))
-    return [str(call["id"]) for call in calls if call["name"] in tools.client_tools]
 
 
 def _last_messages(actor: Actor, tools: Toolbox, state: State, ending: Ending) -> list[AnyMessage]:
@@ -165,7 +153,7 @@ def _last_messages(actor: Actor, tools: Toolbox, state: State, ending: Ending) -
             return []
         if len(turn.tool_calls) == 1 and question_call(actor.protocol, tools, turn) is not None and not answers:
             return [AIMessage(pending["text"], id=turn.id, name=turn.name)]
-    answered = {*(answer.tool_call_id for answer in answers), *_calls_for_client(tools, state)}
+    answered = {answer.tool_call_id for answer in answers}
     out: list[AnyMessage] = []
     if turn is not None:
         out += [not_run(turn, call) for call in calls_in(turn) if call["id"] not in answered]

@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from importlib.metadata import version
+from functools import partial, wraps
 from typing import Any, cast
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
@@ -18,12 +17,12 @@ from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph import errors
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph._internal._config import DEFAULT_RECURSION_LIMIT
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
+from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
 
-from langgraph_reflexion.driver import run_async, run_sync
-from langgraph_reflexion.errors import ReflexionError
+from langgraph_reflexion.driver import Waits, await_result, in_thread, is_async, run_async, run_sync
 from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import read_channels, write_channels
 from langgraph_reflexion.text.literals import mask_secrets
@@ -32,8 +31,6 @@ logger = logging.getLogger(__name__)
 
 USAGE = ("input", "output", "total", "calls")
 """Names of token and call counts in an event."""
-STEPS_OF_A_RUN = 25
-"""Remaining steps if nothing is running yet: more than any route needs."""
 
 
 class Step(Runnable[Any, Any]):
@@ -43,6 +40,9 @@ class Step(Runnable[Any, Any]):
     """The agent's store, which the caller's code in the node gets if the graph above has none."""
     on_error: Callable[[RunnableConfig, Exception], None] | None = None
     """Called with an exception that ends the run, before it is raised."""
+    now: Callable[[], float] | None = None
+    """The run's clock, for a node that may be the first one of a resumed run. That node notes when it was resumed, so
+    that the time until then, in which the run waited for a person, is not counted."""
 
     def __init__(self, name: str, function: Callable[..., Any], *parts: Any) -> None:
         self.name = name
@@ -54,32 +54,33 @@ class Step(Runnable[Any, Any]):
         return self.invoke
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        config = self._with_store(config or {})
-        try:
-            update = self.function(read_channels(input), config)
-            return write_channels(run_sync(update) if isinstance(update, Generator) else update)
-        except Exception as error:
-            self._report(config, error)
-            raise
+        return run_sync(self._run(input, config or {}))
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        config = self._with_store(config or {})
+        return await run_async(self._run(input, config or {}))
+
+    def _run(self, input: Any, config: RunnableConfig) -> Waits[Any]:
+        config = self._with_store(config)
+        resumed = {"resumed_at": self.now()} if self.now is not None and is_first_step(config) else {}
         try:
-            update = self.function(read_channels(input), config)
-            return write_channels(await run_async(update) if isinstance(update, Generator) else update)
+            update = self.function({**read_channels(input), **resumed}, config)
+            if isinstance(update, Generator):
+                update = yield from update
         except Exception as error:
-            self._report(config, error)
+            if self.on_error is not None and not isinstance(error, errors.GraphBubbleUp):
+                self.on_error(config, error)
             raise
+        if resumed and isinstance(update, dict):
+            update = {**update, **resumed}
+        elif resumed and isinstance(update, list):  # a tool's commands, and its messages
+            update = [*update, resumed]
+        return write_channels(update)
 
     def _with_store(self, config: RunnableConfig) -> RunnableConfig:
         if self.store is None or (runtime := runtime_of(config)).store is not None:
             return config
         inside = {**conf(config), "__pregel_runtime": replace(runtime, store=self.store)}
         return cast("RunnableConfig", {**config, "configurable": inside})
-
-    def _report(self, config: RunnableConfig, error: Exception) -> None:
-        if self.on_error is not None and not isinstance(error, errors.GraphBubbleUp):
-            self.on_error(config, error)
 
 
 class Route(Runnable[Any, Any]):
@@ -104,12 +105,26 @@ class Route(Runnable[Any, Any]):
             raise ValueError("No run has begun on this thread, so there is no decision to edit: invoke the agent first")
         if "__pregel_scratchpad" not in conf(config or {}):
             # Nothing runs: `update_state` calls the routes too. The remaining steps are those of the next run.
-            state["remaining_steps"] = STEPS_OF_A_RUN
+            state.pop("remaining_steps", None)
         chosen = self.choose(state)
         return self.labels[chosen] if isinstance(chosen, str) else chosen
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         return self.invoke(input, config)
+
+
+def as_runnable(function: Callable[..., Any], name: str) -> Runnable[Any, Any]:
+    """A caller's function as LangGraph calls one, with injected arguments. It adds no trace.
+
+    Under `ainvoke` a sync function has a thread of its own, because many runs may wait in it at once.
+    """
+
+    @wraps(function)
+    async def acall(*args: Any, **kwargs: Any) -> Any:
+        return await await_result(in_thread(lambda: function(*args, **kwargs), own=True).acall())
+
+    functions = (None, function) if is_async(function) else (function, acall)
+    return cast("Runnable[Any, Any]", RunnableCallable(*functions, name=name, trace=False))
 
 
 def conf(config: RunnableConfig) -> dict[str, Any]:
@@ -152,18 +167,6 @@ def checkpoints(config: RunnableConfig) -> bool:
     return bool(conf(config).get("__pregel_checkpointer"))
 
 
-def saver_of(config: RunnableConfig) -> BaseCheckpointSaver[Any] | None:
-    """The checkpointer of the graph that runs this node, or of the one above it."""
-    found = conf(config).get("__pregel_checkpointer")
-    return found if isinstance(found, BaseCheckpointSaver) else None
-
-
-def thread_of(config: RunnableConfig) -> str | None:
-    """The thread of the run."""
-    thread = conf(config).get("thread_id")
-    return str(thread) if thread else None
-
-
 def has_parent(config: RunnableConfig) -> bool:
     """Whether this graph runs inside another."""
     return "|" in str(conf(config).get("checkpoint_ns") or "")
@@ -203,19 +206,8 @@ def steps_of(config: RunnableConfig) -> tuple[int, int] | None:
     if scratchpad is None:
         return None
     # LangGraph leaves its default out of a node's config.
-    limit = config.get("recursion_limit") or _default_recursion_limit()
+    limit = config.get("recursion_limit") or DEFAULT_RECURSION_LIMIT
     return scratchpad.step, scratchpad.stop - limit - 1
-
-
-def _default_recursion_limit() -> int:
-    try:
-        from langgraph._internal._config import DEFAULT_RECURSION_LIMIT
-    except ImportError as error:
-        raise ReflexionError(
-            f"LangGraph {version('langgraph')} does not say its default `recursion_limit` where LangGraph 1.2 does: "
-            "set one in the run's config, or install another version of langgraph"
-        ) from error
-    return DEFAULT_RECURSION_LIMIT
 
 
 def values_now(config: RunnableConfig, fields: Sequence[str]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_reflexion.nodes.budget import Budget, new_failure
 from langgraph_reflexion.nodes.host import emit_failure
 from langgraph_reflexion.nodes.models.prompt import failure_number, with_failure_turn
-from langgraph_reflexion.nodes.models.transcript import bounded, fenced
+from langgraph_reflexion.nodes.models.transcript import bounded, fenced, media_blocks, readable
 from langgraph_reflexion.nodes.tool import details_of, note_of_edit
 from langgraph_reflexion.nodes.tools.loops import KINDS, Loop, ObservedCall, extend, key_of, loop_in
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
@@ -103,9 +103,15 @@ def _ran(state: State, call: ToolCall, answer: ToolMessage) -> RanCall:
     call = state["edits"].get(str(call["id"]), call)
     error = _error(state, call, answer)
     # One reason may refuse many different calls, so of a refused call only its own repetition counts.
-    result = key_of(call["name"], call["args"]) if details_of(answer).get("rejected") else answer.text
+    result = key_of(call["name"], call["args"]) if details_of(answer).get("rejected") else _identity(answer)
     observed = ObservedCall(call["name"], call["args"], result, error.fingerprint if error is not None else "")
     return RanCall(call, answer, error, observed)
+
+
+def _identity(answer: ToolMessage) -> str:
+    """What tells two results apart: the text and the images. The ids of content blocks are new each time."""
+    media = [{key: value for key, value in block.items() if key != "id"} for block in media_blocks(answer)]
+    return f"{readable(answer)}\n{key_of('media', {'blocks': media})}" if media else readable(answer)
 
 
 def _error(state: State, call: ToolCall, answer: ToolMessage) -> Failure | None:
@@ -113,14 +119,14 @@ def _error(state: State, call: ToolCall, answer: ToolMessage) -> Failure | None:
     if answer.status != "error" or details_of(answer).get("rejected"):
         return None  # that a person or another middleware did not let it run is no failure, only asking again is
     error_class: ErrorClass = details_of(answer).get("error_class", "exception")
-    evidence = bounded(f"{call['name']}({call['args']}) failed. {answer.text}", EVIDENCE)
+    evidence = bounded(f"{call['name']}({call['args']}) failed. {readable(answer)}", EVIDENCE)
     # An error that quotes the call's own values is the same mistake as one that quotes others.
-    mark = fingerprint("tool_error", call["name"], f"{error_class} {answer.text}", texts_in(call["args"]))
+    mark = fingerprint("tool_error", call["name"], f"{error_class} {readable(answer)}", texts_in(call["args"]))
     return new_failure(state, "tool_error", evidence, mark, tool=call["name"], error_class=error_class)
 
 
 def _looped(state: State, loop: Loop, last: RanCall) -> Failure:
-    call, result = last.call, last.answer.text
+    call, result = last.call, readable(last.answer)
     signal, sentence = KINDS[loop.kind]
     evidence = bounded(f"{sentence}: {call['name']}({call['args']}), {loop.repeats} times. Result: {result}", EVIDENCE)
     mark = fingerprint(signal, call["name"], loop.kind)
@@ -135,7 +141,7 @@ def to_block(state: State, loop: Loop) -> dict[str, Blocked]:
     answers: dict[str, str] = {}
     for message in reversed(state["messages"]):
         if isinstance(message, ToolMessage):
-            answers[message.tool_call_id] = message.text
+            answers[message.tool_call_id] = readable(message)
         elif isinstance(message, AIMessage):
             for call in message.tool_calls:
                 key = key_of(call["name"], call["args"])

@@ -113,7 +113,9 @@ def find_lessons(
     found: Selection = (yield from best_effort("recall", wait, budget.seconds_left(state))) or Selection()
     most = budget.limits.stuck_similarity
     known = [text for turn in state["patch"] for text in (turn["patch"], *(memo["text"] for memo in turn["memos"]))]
-    new = [lesson for lesson in found if all(likeness(lesson.text, text) <= most for text in known)]
+    # A step that died after it wrote a lesson begins again, and `lessons_written` lacks that lesson.
+    others = [lesson for lesson in found if lesson.sources != [state["about"]["id"]]]
+    new = [lesson for lesson in others if all(likeness(lesson.text, text) <= most for text in known)]
     return Selection(new, found.held, found.why)
 
 

@@ -60,12 +60,12 @@ def reflect(
     case = Case(failure, reflector, actor, tools, budget, state, config)
     read, depth, tally = yield from _ask(case)
     update |= {"tally": tally, "progress": {"node": "reflect", "depth": depth}}
+    for text, reason in read.dropped:
+        emit_lesson(config, "", text, "refused", reason)
     if read.reflection is None:
         logger.warning("The run goes on without a reflection: %s", mask_secrets(read.reason))
         _emit(case, None, "unreadable", read.reason)
         return {**update, "blocked": _blocked(budget, state, failure)}
-    for text, reason in read.dropped:
-        emit_lesson(config, "", text, "refused", reason)
     reflection, shown, dropped, why = _screened(memory, budget, state, read.reflection)
     tally["advised"] = [*tally["advised"], len(state["attempts"])]
     update["reflections"] = [*state["reflections"], reflection]

@@ -28,7 +28,7 @@ from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import Depth, Diagnosis, Failure, Fix, FixKind, Kind, Memo, Reflection, RootCause
 from langgraph_reflexion.state import State, start_of_run, task_in, whole_conversation
 from langgraph_reflexion.text import lazy_pattern
-from langgraph_reflexion.text.json_text import JsonError, read_json, without_thinking
+from langgraph_reflexion.text.json_text import JsonError, read_json, score_in, texts_in, without_thinking
 from langgraph_reflexion.text.tokens import known_word
 
 TRANSCRIPT_TOKENS = 4_000
@@ -102,7 +102,7 @@ def ask_for_reflection(case: Case, depth: Depth) -> Waits[ReadReflection]:
     text = yield from _question(case, depth)
     schema = reply_schema(between_trials=mode == "trial")
     messages: list[AnyMessage] = [HumanMessage(text)]
-    reason = ""
+    read = ReadReflection(None)
     for again in (False, True):
         if again and case.is_late:
             break
@@ -117,7 +117,7 @@ def ask_for_reflection(case: Case, depth: Depth) -> Waits[ReadReflection]:
         except Exception as fault:
             raise_control_flow(fault)
             case.meter.add(COST_OF_NO_REPLY)
-            reason = describe(fault)
+            read = ReadReflection(None, describe(fault), read.dropped)
             if model_fault(fault) == "setting" and not (case.actor.raises_faults and case.reflector.model is None):
                 raise  # not of an agent's own model in a middleware: another one may answer in its place
             continue
@@ -126,10 +126,9 @@ def ask_for_reflection(case: Case, depth: Depth) -> Waits[ReadReflection]:
         read = (read_freely if mode == "free" else read_reflection)(reply.message.text, case.failure, depth)
         if read.reflection is not None:
             return read
-        reason = read.reason
         reply_shown = [AIMessage(bounded(reply.message.text, 2_000))] if reply.message.text.strip() else []
-        messages = [messages[0], *reply_shown, HumanMessage(prompts.render("repair", reason=reason))]
-    return ReadReflection(None, reason)
+        messages = [messages[0], *reply_shown, HumanMessage(prompts.render("repair", reason=read.reason))]
+    return read
 
 
 # ---------------------------------------------------------------- what it is asked
@@ -260,24 +259,23 @@ def read_reflection(text: str, failure: Failure, depth: Depth) -> ReadReflection
         return ReadReflection(None, "it is not a JSON object")
     memos, dropped = _memos(data.get("memory_to_write"))
     patch = data.get("patch_prompt")
-    if patch is not None and not isinstance(patch, (str, list)):
-        return ReadReflection(None, f"`patch_prompt` must be text, got {patch!r:.200}")
+    if patch and not isinstance(patch, str) and not _text(patch):
+        lost = [(memo.text, "its reflection cannot be read") for memo in memos]
+        return ReadReflection(None, f"`patch_prompt` must be text, got {patch!r:.200}", [*dropped, *lost])
     if "patch_prompt" not in data and not memos:
-        return ReadReflection(None, "it has neither `patch_prompt` nor anything in `memory_to_write`")
+        return ReadReflection(None, "it has neither `patch_prompt` nor anything in `memory_to_write`", dropped)
     fixes = []
     for item in _listed(data.get("fix_strategy"))[:MOST_ENTRIES]:
         fields = item if isinstance(item, dict) else {"text": item}
         kind = known_word(fields.get("kind", fields.get("type")), get_args(FixKind)) or "other"
         fixes.append(Fix(kind=cast("FixKind", kind), text=_text(fields.get("text"))))
     lessons = [text for item in _listed(data.get("lessons"))[:MOST_ENTRIES] if (text := _text(item))]
-    cause, explanation = known_word(data.get("root_cause"), get_args(RootCause)), _text(data.get("explanation"))
-    if cause is None and (sentence := _text(data.get("root_cause"))):
-        explanation = f"{sentence} {explanation}".strip()
+    cause, sentence = _cause(data.get("root_cause"))
     return ReadReflection(
         Reflection(
             failure_signal=_text(data.get("failure_signal")) or failure.signal,
-            root_cause=cast("RootCause", cause or "other"),
-            explanation=explanation,
+            root_cause=cause,
+            explanation=f"{sentence} {_text(data.get('explanation'))}".strip(),
             fix_strategy=fixes,
             patch_prompt=_text(patch),
             memory_to_write=memos,
@@ -308,13 +306,24 @@ def read_freely(text: str, failure: Failure, depth: Depth) -> ReadReflection:
     )
 
 
+def _cause(given: Any) -> tuple[RootCause, str]:
+    """A class of root cause, and the sentence that was given with it or in its place."""
+    word, sentence = _text(given), ""
+    if isinstance(given, dict):
+        word, sentence = _text(given.get("kind", given.get("type"))), _text(given.get("text"))
+    elif known_word(head := word.partition(":")[0], get_args(RootCause)):
+        word, sentence = head, word.partition(":")[2].strip()
+    known = known_word(word, get_args(RootCause))
+    return cast("RootCause", known or "other"), sentence if known else f"{word} {sentence}".strip()
+
+
 def _memos(given: Any) -> tuple[list[Memo], list[tuple[str, str]]]:
     """The memos of a reply, and the text of each that is left out with the reason."""
     memos: list[Memo] = []
     dropped: list[tuple[str, str]] = []
     for item in _listed(given):
         fields = item if isinstance(item, dict) else {"text": item}
-        text = _text(fields.get("text"))
+        text = _text(fields.get("text", fields.get("content")))
         if not text:
             dropped.append((_text(str(item)), "it has no text"))
         elif len(memos) == MOST_ENTRIES:
@@ -329,11 +338,11 @@ def _memos(given: Any) -> tuple[list[Memo], list[tuple[str, str]]]:
 
 
 def _confidence(given: Any) -> float | None:
-    """A confidence in percent, from 90, 0.9, "90" or "90%". None if it cannot be parsed. A plain 1 means 100 %."""
-    if (number := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", str(given))) is None:
+    """A confidence in percent, from 90, 0.9, "90%" or "9/10". None if it cannot be parsed. A plain 1 means 100 %."""
+    if (value := score_in(given)) is None or value < 0:
         return None
-    value = float(number[1])
-    return min(value * 100 if not number[2] and value <= 1 else value, 100.0)
+    is_share = value <= 1 and re.fullmatch(r"[\d.\s]+", str(given)) is not None
+    return min(value * 100 if is_share else value, 100.0)
 
 
 def _listed(given: Any) -> list[Any]:
@@ -342,7 +351,5 @@ def _listed(given: Any) -> list[Any]:
 
 
 def _text(given: Any) -> str:
-    """A field as bounded text. A list of texts is joined."""
-    if isinstance(given, list):
-        given = "\n".join(item for item in given if isinstance(item, str))
-    return bounded(given.strip(), LONGEST_FIELD) if isinstance(given, str) else ""
+    """A field as bounded text. The texts in a list or an object are joined."""
+    return bounded("\n".join(texts_in(given)).strip(), LONGEST_FIELD)

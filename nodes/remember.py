@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
@@ -15,18 +15,16 @@ from langgraph_reflexion.memory import Foreign, LessonBook, Written, refusal, to
 from langgraph_reflexion.nodes.budget import Budget, came_back
 from langgraph_reflexion.nodes.host import emit_lesson
 from langgraph_reflexion.nodes.models.prompt import failure_number
+from langgraph_reflexion.nodes.models.transcript import readable, texts_of_blocks
 from langgraph_reflexion.nodes.recall import AgentMemory, best_effort
 from langgraph_reflexion.nodes.tool import details_of
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator, origin_of_verdicts
 from langgraph_reflexion.schemas import DECISION_SIGNALS, Failure, Lesson, Origin, Reflection, Trigger
 from langgraph_reflexion.state import State, Update, is_from_user, start_of_run, task_in, whole_conversation
-from langgraph_reflexion.text.json_text import texts_in
 from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.task import GENERAL
 
-DATA = re.compile(r"[!-~]{2000,}")
-"""An image or a file in a content block."""
 PROVIDER_RESULTS = ("output", "outputs", "results", "annotations", "citations")
 """Fields of OpenAI's and Anthropic's blocks in which a built-in tool's result, or a cited text, stands."""
 CLAUSES = re.compile(r"(?<=[.;,!?])\s+|(?<=[。；，！？])")
@@ -286,20 +284,11 @@ def foreign_texts(messages: Sequence[AnyMessage], trusted_tools: Collection[str]
             is_agents = "error_class" in details and not details.get("exception")  # a denied call, a refused `Command`
             ours = is_agents or details.get("rejected") or message.additional_kwargs.get("from_person")
             if not ours and message.name not in trusted_tools:
-                texts += [message.text] if isinstance(message.content, str) else _texts_of(message.content)
+                texts.append(readable(message))
         elif isinstance(message, HumanMessage) and not is_from_user(message):
             texts.append(message.text)
         elif isinstance(message, AIMessage):
-            texts += _texts_of(_provider_results(message))
-    return texts
-
-
-def _texts_of(blocks: Iterable[Any]) -> list[str]:
-    """The texts in content blocks, without the data of images and files."""
-    texts: list[str] = []
-    for block in blocks:
-        may_be_data = isinstance(block, dict) and block.get("type") != "text"
-        texts += [text for text in texts_in(block) if not (may_be_data and DATA.fullmatch(text))]
+            texts += texts_of_blocks(list(_provider_results(message)))
     return texts
 
 

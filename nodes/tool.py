@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast, get_args
+from typing import Any, NotRequired, cast, get_args
 from uuid import uuid4
 
 from langchain_core.messages import ToolCall, ToolMessage
@@ -19,12 +19,12 @@ from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.exceptions import describe, is_transient, pause_before, tool_error_class
 from langgraph_reflexion.nodes.host import has_parent, is_bad_resume, values_now, was_resumed
 from langgraph_reflexion.nodes.models.calling import Meter, raise_control_flow
-from langgraph_reflexion.nodes.models.transcript import bounded
+from langgraph_reflexion.nodes.models.transcript import LONGEST_RESULT, bounded, media_blocks, readable
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator, complaints, is_accepted
 from langgraph_reflexion.schemas import ErrorClass
 from langgraph_reflexion.state import Handoff, State, Update, View, last_turn, open_calls
-from langgraph_reflexion.text.json_text import valid_text
+from langgraph_reflexion.text.json_text import map_texts, valid_text
 
 EDITED = "A person changed this call before it ran. What ran: {name}({args}). Do not repeat the first call. Its result:"
 
@@ -37,6 +37,8 @@ class CallToRun(TypedDict):
     """Whether a person changed it."""
     blocked: str | None
     """The last result of a blocked call, which is quoted instead of running it again."""
+    resumed_at: NotRequired[float]
+    """When the run was resumed, if this is its first step since then."""
 
 
 def run_tool(
@@ -71,7 +73,6 @@ def _run_one(
         return {"messages": [error_message(call, why, "permission")]}
     if to_run["blocked"] is not None:
         return {"messages": [blocked_message(call, to_run["blocked"])]}
-    resumed_at = budget.now() if state is None and was_resumed(config) else None
     injected = view.select(state or values_now(config, view.fields)) if tools.needs_state(name) else {}
     tools.check_injected(name, injected, config)
     result = yield from run_call(
@@ -80,13 +81,10 @@ def _run_one(
         call,
         tools.node.tools_by_name.get(name),
         partial(tools.run, call, injected, config),
-        partial(_seconds_left, budget, config, resumed_at),
-        may_retry=resumed_at is None,
+        partial(_seconds_left, budget, to_run, config),
+        may_retry=not was_resumed(config),
     )
-    update = _update_for(view, call, result, config, edited=to_run["edited"])
-    if resumed_at is None:
-        return update
-    return [*update, {"resumed_at": resumed_at}] if isinstance(update, list) else {**update, "resumed_at": resumed_at}
+    return _update_for(view, call, result, config, edited=to_run["edited"])
 
 
 def run_call(
@@ -128,13 +126,15 @@ def _checked(evaluator: Evaluator, budget: Budget, call: ToolCall, result: Any, 
     """The result, or an error message if the caller's check of this tool rejects it."""
     check = evaluator.tool_checks.get(call["name"])
     answer = _answer_in(result, call) if check is not None else None
-    if check is None or answer is None or answer.status == "error":
+    if check is None or answer is None or answer.status == "error" or is_persons_decision(answer):
         return result
-    verdict = yield from check.verdict(answer.text, call, Meter(), seconds)
+    verdict = yield from check.verdict(readable(answer), call, Meter(), seconds)
     if is_accepted(verdict, budget.limits.success_score) is not False:
         return result
     complaint = complaints([verdict], budget.limits.success_score)
-    return error_message(call, f"Error: refused by {complaint}\nThe result was: {answer.text}", "exception", "check")
+    return error_message(
+        call, f"Error: refused by {complaint}\nThe result was: {readable(answer)}", "exception", "check"
+    )
 
 
 def _answer_in(result: Any, call: ToolCall) -> ToolMessage | None:
@@ -163,12 +163,10 @@ def _needs_await(tool: BaseTool | None, fault: Exception) -> bool:
     return is_in_run and tool is not None and type(tool)._arun is not BaseTool._arun
 
 
-def _seconds_left(budget: Budget, config: RunnableConfig, resumed_at: float | None) -> float | None:
+def _seconds_left(budget: Budget, to_run: CallToRun, config: RunnableConfig) -> float | None:
     """Seconds left until the run's deadline, without the time spent waiting for a person."""
-    private = values_now(config, ("run",)).get("run") if budget.limits.deadline is not None else None
-    if not private:
-        return None
-    return budget.seconds_left(private if resumed_at is None else {**private, "resumed_at": resumed_at})
+    run = values_now(config, ("run",)).get("run") if budget.limits.deadline is not None else None
+    return budget.seconds_left({**run, **to_run}) if run else None
 
 
 def _update_for(view: View, call: ToolCall, result: Any, config: RunnableConfig, *, edited: bool) -> Update | list[Any]:
@@ -273,23 +271,24 @@ def details_of(message: ToolMessage) -> dict[str, Any]:
     return noted if is_class or noted == {"rejected": True} else {}
 
 
+def is_persons_decision(message: ToolMessage) -> bool:
+    """Whether a person answered in place of the tool, by LangChain's `HumanInTheLoopMiddleware`."""
+    return bool(message.additional_kwargs.get("lc_source") == "hitl_interrupt_decision")
+
+
 def _presented(message: ToolMessage, call: ToolCall, *, edited: bool) -> ToolMessage:
     """A result with overlong texts truncated, and a note if a person edited its call."""
     content: Any = message.content
     if isinstance(content, str):
         content = bounded(content)
+    elif len(text := readable(message)) > LONGEST_RESULT:
+        content = [{"type": "text", "text": bounded(text)}, *media_blocks(message)]
     else:
-        size = sum(len(part if isinstance(part, str) else str(part.get("text", ""))) for part in content)
-        cut = bounded if size >= 100_000 else valid_text
-        content = [cut(part) if isinstance(part, str) else _with_text(part, cut) for part in content]
+        content = map_texts(content, valid_text)
     if edited and message.tool_call_id == call["id"]:
         note = note_of_edit(call)
         content = f"{note}\n{content}" if isinstance(content, str) else [{"type": "text", "text": note}, *content]
     return message if content == message.content else message.model_copy(update={"content": content})
-
-
-def _with_text(part: dict[str, Any], cut: Callable[[str], str]) -> dict[str, Any]:
-    return {**part, "text": cut(part["text"])} if isinstance(part.get("text"), str) else part
 
 
 def note_of_edit(call: ToolCall) -> str:

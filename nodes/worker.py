@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
 from typing import Any, Literal, NamedTuple, cast
 
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
@@ -15,7 +14,6 @@ from langgraph.errors import ParentCommand
 from langgraph.graph import StateGraph
 from langgraph.pregel import Pregel
 from langgraph.pregel.protocol import PregelProtocol
-from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
 from pydantic import BaseModel
 from pydantic_core import to_json
 
@@ -25,16 +23,13 @@ from langgraph_reflexion.driver import (
     NeedsAsyncError,
     Waits,
     accepts,
-    await_result,
     call_function,
     either,
-    in_thread,
-    is_async,
     model_named,
     sync_result,
     within,
 )
-from langgraph_reflexion.nodes.host import checkpoints
+from langgraph_reflexion.nodes.host import as_runnable, checkpoints
 from langgraph_reflexion.nodes.models.calling import Meter, cut_off_by_provider, default_config, metered, refusal_in
 from langgraph_reflexion.nodes.models.choice import Model, chat_models_in, plain
 from langgraph_reflexion.schemas import Outcome
@@ -118,7 +113,6 @@ class Worker:
     name: str
     runnable: Runnable[Any, Any]
     takes: Literal["messages", "state", "text"]
-    only_async: bool = False
     input: Mapper = None
     output: Mapper = None
 
@@ -150,8 +144,6 @@ class Worker:
         runnable = self.runnable
 
         def call() -> Any:
-            if self.only_async:
-                raise NeedsAsyncError(f"The worker {self.name!r}")
             inside = metered(config, limit.meter, _Counted(limit))
             try:
                 with default_config(inside):
@@ -179,14 +171,12 @@ class Worker:
             return []
         kept = yield either(graph.get_state, graph.aget_state, config)
         messages = field_of(kept.values, "messages")
-        known_ids = {message.id for message in known} - {None}
-        return [m for m in messages or [] if isinstance(m, AIMessage) and m.id not in known_ids]
+        return [message for message in _new_in(messages or [], known) if isinstance(message, AIMessage)]
 
     def read(self, final: Any, known: Sequence[AnyMessage]) -> Waits[WorkerReply]:
         """Its answer and the messages before it. `known` are the messages of its input."""
         messages = _messages_in(final)
-        known_ids = {message.id for message in known} - {None}
-        new = [message for message in messages or () if message.id not in known_ids]
+        new = _new_in(messages or [], known)
         outcome = field_of(final, "outcome")
         outcome = outcome if isinstance(outcome, Outcome) else None
         last: Any = new[-1] if new else None
@@ -210,6 +200,13 @@ class Worker:
         return WorkerReply(answer, message, cast("list[AnyMessage]", new), outcome)
 
 
+def _new_in(messages: Sequence[Any], known: Sequence[AnyMessage]) -> list[Any]:
+    """What a worker added to its input. One that keeps its thread has the messages of earlier turns before that."""
+    known_ids = {message.id for message in known} - {None}
+    last = max((i for i, message in enumerate(messages) if message.id in known_ids), default=-1)
+    return [*messages[last + 1 :]]
+
+
 def _messages_in(final: Any) -> list[BaseMessage] | None:
     """The conversation in what a worker returned; None if its `messages` are something else."""
     found = field_of(final, "messages")
@@ -231,7 +228,7 @@ def worker_of(given: Any, input: Mapper = None, output: Mapper = None) -> Worker
     if isinstance(given, str):
         given = model_named(given)
     if isinstance(given, Runnable):
-        return Worker(given.get_name(), given, _takes(given, input, output), input=input, output=output)
+        return Worker(given.get_name(), given, _takes(given, input, output), input, output)
     if not callable(given):
         raise ValueError(
             f"`worker` must be a chat model, its name, a function, a Runnable or a compiled graph, got {given!r}"
@@ -239,19 +236,7 @@ def worker_of(given: Any, input: Mapper = None, output: Mapper = None) -> Worker
     if not accepts(given, "prompt", besides=INJECTED):
         raise ValueError(f"A function given as `worker` must take one prompt, got {given!r}")
     name = str(getattr(given, "__name__", type(given).__name__))
-    only_async = is_async(given)
-    return Worker(name, _runnable(given, name, only_async=only_async), "text", only_async, input, output)
-
-
-def _runnable(given: Callable[..., Any], name: str, *, only_async: bool) -> Runnable[Any, Any]:
-    """A function as LangGraph calls one, with injected arguments. It adds no trace."""
-
-    @wraps(given)
-    async def acall(*args: Any, **kwargs: Any) -> Any:
-        # The loop's pool is small, and twenty trials at once may all be waiting in this function.
-        return await await_result(in_thread(lambda: given(*args, **kwargs), own=True).acall())
-
-    return RunnableCallable(None if only_async else given, given if only_async else acall, name=name, trace=False)
+    return Worker(name, as_runnable(given, name), "text", input, output)
 
 
 def _takes(given: Runnable[Any, Any], input: Mapper, output: Mapper) -> Literal["messages", "state", "text"]:

@@ -16,7 +16,7 @@ from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.store.settings import Durability
 
 VERSION = 5
-"""The version of the file format. A store opens files of version 4 and changes them to this one."""
+"""The version of the file format."""
 
 APPLICATION_ID = 0x4C524658
 """The application id of this package's SQLite files."""
@@ -53,23 +53,6 @@ Whoever remembers a number reads from these what changed since, whichever proces
 that a put named for itself; `vectors` keeps one or more float32 vectors of an item and the paths that they come from.
 """
 
-FROM_VERSION_4 = (
-    "ALTER TABLE items RENAME TO before",
-    "DROP INDEX items_by_again",
-    "DROP INDEX items_by_end",
-    "DROP TABLE gone",
-    *TABLES[1:],
-    """INSERT INTO items SELECT id, namespace, key, value, created_at, updated_at, ttl, expires_at, rule,
-        max(seq, coalesce(again, 0)) FROM before ORDER BY id""",
-    """INSERT INTO vectors SELECT before.id,
-        '["' || replace(substr(text, instr(text, char(10)) + 1), char(10), '", "') || '"]', coalesce(vectors, x'')
-        FROM before JOIN recipes ON recipes.id = before.recipe ORDER BY before.id""",
-    "DROP TABLE before",
-    "DROP TABLE recipes",
-    "DELETE FROM meta WHERE name IN ('file', 'floor')",
-)
-"""Brings a file of the release 0.1.0 to this version. A recipe is the embedder and a line for each field."""
-
 LAST_SEQ = "max(coalesce((SELECT max(seq) FROM items), 0), coalesce((SELECT max(seq) FROM gone), 0))"
 """SQL that reads the number of the last write."""
 
@@ -84,7 +67,7 @@ class Database:
     """One SQLite file in WAL mode, or an in-memory database for `":memory:"`.
 
     With the durability `process`, an acknowledged write outlives the process; with `power`, also a loss of power as far
-    as the disk keeps what it acknowledged. A file on read-only media opens for reading.
+    as the disk keeps what it acknowledged.
     """
 
     def __init__(self, path: str | os.PathLike[str], durability: Durability) -> None:
@@ -92,7 +75,6 @@ class Database:
         # Connections are opened later, when the program may be in another folder.
         self.path = ":memory:" if self.in_memory else os.path.abspath(path)
         self.closed = False
-        self.read_only = not self.in_memory and _is_read_only(Path(self.path))
         self._synchronous = "FULL" if durability == "power" else "NORMAL"
         self._inherited: list[sqlite3.Connection | None] = []
         self._start()
@@ -100,8 +82,7 @@ class Database:
         with self._errors("opened"):
             if not self.in_memory:
                 self._check_file()
-            if not self.read_only:
-                self._get_writer()
+            self._get_writer()
             self._file = self._find_file()
 
     def _start(self) -> None:
@@ -129,8 +110,6 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction that is committed completely or not at all."""
-        if self.read_only:
-            raise StoreError(f"the store {self.path!r} cannot be written: the file or its folder is read-only")
         self._check_process()
         with self._errors("written"), self._write_lock:
             self._check_open()
@@ -146,8 +125,6 @@ class Database:
 
     def empty_log(self) -> None:
         """Move the log into the file and empty it, unless it is being read."""
-        if self.read_only:
-            return
         self._check_process()
         with self._errors("written"), self._write_lock:
             self._check_open()
@@ -175,27 +152,24 @@ class Database:
             return
         with closing(self._connect()) as connection:
             connection.execute("BEGIN")  # one view of the file, because another process may be creating its tables
-            if self._version(connection) != VERSION and self.read_only:
-                raise self._refuse("it is of an older release and read-only: open it once where it may be written")
+            self._has_tables(connection)
             if path.stat().st_size <= CHECK_BYTES:
                 [found] = connection.execute("PRAGMA quick_check(1)").fetchone()
                 if found != "ok":
                     raise self._refuse(f"it is damaged ({found})")
 
-    def _version(self, connection: sqlite3.Connection) -> int:
-        """The version of the tables, or 0 if there are none yet."""
+    def _has_tables(self, connection: sqlite3.Connection) -> bool:
+        """Whether the tables are there. A file of another program or version is refused."""
         [version] = connection.execute("PRAGMA user_version").fetchone()
         [application] = connection.execute("PRAGMA application_id").fetchone()
         [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if not tables and application in (0, APPLICATION_ID):
-            return 0
+            return False
         if application != APPLICATION_ID:
             raise self._refuse("it is an SQLite file of another program")
-        if version > VERSION:
-            raise self._refuse(f"its version is {version}, this release knows {VERSION}: install a newer release")
-        if version not in (4, VERSION):
-            raise self._refuse(f"its version is {version}, from before the release 0.1.0: open it with that one first")
-        return int(version)
+        if version != VERSION:
+            raise self._refuse(f"its version is {version}, this release reads {VERSION}: open it with another release")
+        return True
 
     def _refuse(self, why: str) -> StoreError:
         return StoreError(f"the store {self.path!r} cannot be opened: {why}")
@@ -205,8 +179,7 @@ class Database:
         if not self.in_memory:
             _use_log(connection)
         connection.execute("BEGIN IMMEDIATE")
-        version = self._version(connection)
-        for statement in () if version == VERSION else FROM_VERSION_4 if version else TABLES:
+        for statement in () if self._has_tables(connection) else TABLES:
             connection.execute(statement)
         connection.execute("COMMIT")
         return connection
@@ -220,14 +193,7 @@ class Database:
         return connection
 
     def _connect(self) -> sqlite3.Connection:
-        path = self.path
-        if self.read_only:
-            # Without a log, no process writes to the file, and SQLite does not need to create one for reading.
-            mode = "mode=ro" if Path(f"{path}-wal").exists() else "immutable=1"
-            path = f"{Path(path).as_uri()}?{mode}"
-        return sqlite3.connect(
-            path, isolation_level=None, timeout=WAIT_SECONDS, check_same_thread=False, uri=self.read_only
-        )
+        return sqlite3.connect(self.path, isolation_level=None, timeout=WAIT_SECONDS, check_same_thread=False)
 
     def _find_file(self) -> tuple[int, int] | None:
         """What distinguishes a file from another one with the same name."""
@@ -278,11 +244,6 @@ def last_seq(connection: sqlite3.Connection) -> int:
 def read_meta(connection: sqlite3.Connection, name: str) -> Any:
     row = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
     return None if row is None else row[0]
-
-
-def _is_read_only(path: Path) -> bool:
-    """Whether an existing file is read-only. SQLite writes its log into the folder."""
-    return path.is_file() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 
 def _use_log(connection: sqlite3.Connection) -> None:

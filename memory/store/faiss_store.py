@@ -188,7 +188,7 @@ class FaissStore(BaseStore):
         if not batch.puts:
             with self._database.reading() as connection:
                 used = self._read(connection, batch, queries, results)
-            if used and not self._database.read_only:
+            if used:
                 with self._database.writing() as connection:
                     items.refresh_ttl(connection, used)
             return results
@@ -228,7 +228,7 @@ class FaissStore(BaseStore):
 
                 vectors = self._vectors = self._vectors or VectorIndex(self._settings)
                 vectors.catch_up(reader.connection)
-                if vectors.stale and not self._database.read_only:
+                if vectors.stale:
                     raise _StaleError(self._read_stale(reader.connection, vectors.stale))
             if self._settings.by_words:
                 words = self._words = self._words or WordIndex()
@@ -295,7 +295,7 @@ class FaissStore(BaseStore):
                 f"the store {self._database.path!r} holds vectors of another index: its {name} is {known[name]!r}, "
                 f"this index has {mine[name]!r}. Open it with that index, or copy its items to a new file"
             )
-        if known != mine and not self._database.read_only:
+        if known != mine:
             with self._database.writing() as connection:
                 connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(mine.items()))
 

@@ -18,7 +18,7 @@ Durability = Literal["process", "power"]
 WHOLE_VALUE = ("$",)
 """The fields of an index without `fields`: the whole value."""
 
-_INDEX_KEYS = {"dims", "embed", "fields", "text_fields", "distance_type", "rank", "ann_index_config"}
+_INDEX_KEYS = {"dims", "embed", "fields", "distance_type", "rank"}
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def read_index(index: Mapping[str, Any] | None) -> Settings:
         return Settings()
     if not isinstance(index, Mapping):
         raise ValueError(f"`index` must be a mapping such as {{'dims': 64, 'embed': NgramEmbeddings()}}, got {index!r}")
-    unknown = sorted(str(key) for key in index if key not in _INDEX_KEYS and not str(key).startswith("__"))
+    unknown = sorted(str(key) for key in index if key not in _INDEX_KEYS)
     if unknown:
         raise ValueError(f"`index` has no key {unknown[0]!r}; its keys are {', '.join(sorted(_INDEX_KEYS))}")
     embed, dims = index.get("embed"), index.get("dims")
@@ -68,7 +68,8 @@ def read_index(index: Mapping[str, Any] | None) -> Settings:
     rank = check_choice("rank", index.get("rank", "fused" if embed is None else "vectors"), Rank)
     if rank == "vectors" and embed is None:
         raise ValueError("`rank` is 'vectors', but `index` has no `embed`: add an embedding model, or rank by 'words'")
-    fields = _index_fields(index)
+    named = () if index.get("fields") is None else check_fields("fields", index["fields"])
+    fields = named or (None if embed is None else WHOLE_VALUE)
     return Settings(
         rank,
         dims or 0,
@@ -115,13 +116,3 @@ def check_choice(name: str, value: Any, choices: Any) -> Any:
     if value not in get_args(choices):
         raise ValueError(f"`{name}` must be one of {', '.join(get_args(choices))}, got {value!r}")
     return value
-
-
-def _index_fields(index: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """`fields` as LangGraph documents it, or `text_fields`, which is what its `SqliteStore` reads."""
-    for name in ("fields", "text_fields"):
-        if index.get(name) is not None:
-            fields = check_fields(name, index[name])
-            if fields:
-                return fields
-    return WHOLE_VALUE if index.get("embed") is not None else None

@@ -5,7 +5,6 @@ If one fails, this is reported and does not affect the other or the answer.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 from collections.abc import Callable, Sequence
@@ -15,7 +14,7 @@ from typing import Any
 from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langgraph_reflexion.driver import Wait, Waits, either, in_thread, is_async, start_thread
+from langgraph_reflexion.driver import Waits, call_function, either
 from langgraph_reflexion.memory import ErrorNotebook, Foreign, LessonBook
 from langgraph_reflexion.nodes.auditing.prompt_and_reply import (
     Memories,
@@ -46,12 +45,14 @@ REPEATED = 3
 MOST_SOURCES = 20
 """Runs named as the sources of a lesson: the newest, so that the lesson does not grow with each run."""
 _FORGET = re.compile(
-    r"\bno longer\b|\b(?<!\bi )(?<!never )(?<!not )(?<!n['’]t )"
-    r"(?:forget|unlearn|erase|remove|delete|drop|stop remembering|(?:do not|don['’]?t) remember)\b|"
-    r"(?<!别)(?<!不要)(?<!不能)(?<!勿)[忘删]|不再",
+    r"(?P<order>\b(?<!\bi )(?<!\byou )(?:forget|unlearn|erase|remove|delete|drop|stop remembering)\b"
+    r"|\b(?:do not|don['’]?t) remember\b)|\bno longer\b|[忘删]|不再",
     re.IGNORECASE,
 )
-"""How a user asks to forget something, in the sentence that names it; "never forget" asks for the opposite."""
+"""How a user asks to forget something. In English an order is followed by what is to be forgotten."""
+_NEGATED = re.compile(r"\b(?:not|never|nobody)\b|n['’]t\b|[不没别勿]", re.IGNORECASE)
+"""What asks for the opposite if it comes before that: "never forget", "I don't want you to forget"."""
+_QUOTED = re.compile(r"(?<!\w)[\"'“‘「][^\"'”’」]*[\"'”’」](?!\w)")
 
 
 @dataclass(frozen=True)
@@ -139,22 +140,11 @@ def conclude(on_done: Callable[[dict[str, Any]], Any] | None, state: Any, _confi
     }
     if on_done is not None:
         try:
-            yield _call(on_done, learned)
+            yield call_function("`on_done`", on_done, learned)
         except Exception as fault:  # noqa: BLE001 - the caller's own code
             raise_control_flow(fault)
             logger.warning("`on_done` failed: %s", describe(fault))
     return {"learned": learned}
-
-
-def _call(on_done: Callable[[dict[str, Any]], Any], learned: dict[str, Any]) -> Wait:
-    if not is_async(on_done):
-        return in_thread(lambda: on_done(learned))
-
-    async def acall() -> None:
-        await on_done(learned)
-
-    # Under `invoke` it gets its own event loop, in a thread without one.
-    return Wait(lambda: start_thread(lambda: asyncio.run(acall())).result(), acall)
 
 
 # ---------------------------------------------------------------- asking
@@ -308,6 +298,12 @@ def _forget(
 
 
 def _asks_to_forget(name: str, user: Sequence[str]) -> bool:
-    """Whether a sentence of the user both names the memory and asks to forget it."""
-    sentences = [sentence for message in user for sentence in re.split(r"[.!?;。！？；\n]+", message)]
-    return any(_FORGET.search(sentence) and _holds(sentence, _words(name)) for sentence in sentences)
+    """Whether a clause of the user names the memory and asks to forget it. Questions and quotations do not ask."""
+    clauses = [clause for message in user for clause in re.split(r"(?<=[.!?;:。！？；：\n])", message)]
+    for clause in clauses:
+        asked = _FORGET.search(_QUOTED.sub(lambda quote: "" if _FORGET.search(quote[0]) else quote[0], clause))
+        if asked is None or clause.endswith(("?", "？")) or _NEGATED.search(asked.string[: asked.start()]):
+            continue
+        if _holds(asked.string[asked.end() :] if asked["order"] else clause, _words(name)):
+            return True
+    return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, get_args
@@ -14,7 +13,7 @@ from langgraph_reflexion.nodes.models.transcript import as_messages, bounded, fe
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category, Lesson, Severity
 from langgraph_reflexion.state import is_from_user
-from langgraph_reflexion.text.json_text import JsonError, read_json
+from langgraph_reflexion.text.json_text import JsonError, read_json, score_in
 from langgraph_reflexion.text.tokens import known_word
 
 TRANSCRIPT_TOKENS = 8_000
@@ -124,10 +123,8 @@ def read_report(text: str, labels: Mapping[str, str], tools: list[str]) -> Repor
     """The valid findings of a reply. Evidence that does not exist is dropped."""
     data = _object(text)
     found, left_out = _each(data["findings"], lambda given: _finding(given, labels, tools))
-    score = data.get("score")
-    if isinstance(score, bool) or not isinstance(score, (int, float)) or not math.isfinite(score):
-        score = None
-    return Report(None if score is None else min(max(float(score), 0.0), 100.0), found, left_out)
+    score = score_in(data.get("score"))
+    return Report(None if score is None else min(max(score, 0.0), 100.0), found, left_out)
 
 
 def read_memories(text: str) -> Memories:

@@ -10,7 +10,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from langchain_core.tools import BaseTool, StructuredTool
@@ -118,13 +118,14 @@ class ReadingTools:
             if stat.S_ISREG(about.st_mode):
                 yield base, _read(file, LARGEST_FILE)
                 return
-            for folder, folders, names, at in os.fwalk(".", dir_fd=file, follow_symlinks=False):
+            for folder, folders, names, _ in os.fwalk(".", dir_fd=file, follow_symlinks=False):
                 folders[:] = [] if folder.count("/") >= DEEPEST else sorted(folders)
                 inside = folder.removeprefix(".").strip("/")
                 for name in sorted(names):
-                    data = _text_file(name, at)
-                    if data is not None:
-                        yield "/".join(part for part in (base, inside, name) if part), data
+                    found = "/".join(part for part in (base, inside, name) if part)
+                    with suppress(OSError, RefusedError), self._opened(found) as (text, _):
+                        if b"\0" not in (data := _read(text, LARGEST_FILE))[:8_000]:
+                            yield found, data
 
 
 def _parts(path: str) -> list[str]:
@@ -140,24 +141,6 @@ def _parts(path: str) -> list[str]:
 
 def _open(name: str, folder: int) -> int:
     return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, dir_fd=folder)
-
-
-def _text_file(name: str, folder: int) -> bytes | None:
-    """The content of a file in a folder, if it is a plain text file."""
-    try:
-        file = _open(name, folder)
-    except OSError:
-        return None
-    try:
-        about = os.fstat(file)
-        if not stat.S_ISREG(about.st_mode) or about.st_nlink > 1:
-            return None
-        data = _read(file, LARGEST_FILE)
-    except OSError:
-        return None
-    finally:
-        os.close(file)
-    return None if b"\0" in data[:8_000] else data
 
 
 def _read(file: int, most: int) -> bytes:

@@ -1,6 +1,6 @@
 """The self-check during a run: after some steps, and after the first failed call, check whether it makes progress.
 
-It may leave a note for the next decision, ask for another plan, or end a hopeless run. It writes no memory.
+It may leave a note for the next decision, or ask for another plan. It writes no memory.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ TRANSCRIPT_TOKENS = 3_000
 """Tokens of the run in the question: its last steps decide, and the check is made often."""
 MOST_ISSUES, LONGEST = 5, 500
 """Issues in a note, and characters of each: a note must stay short to be followed."""
-STOPS = ("stop", "stop the run", "give up", "abort")
-"""What `next_action` says of a hopeless run: the word that the prompt asks for, and how models vary it."""
 
 
 class SelfCheck(BaseModel):
@@ -44,12 +42,7 @@ class SelfCheck(BaseModel):
     on_track: bool = Field(description="Whether the run comes nearer to an answer.")
     issues: list[str] = Field(default_factory=list, description="What stands in the way.")
     should_replan: bool = Field(default=False, description="Whether it needs another plan.")
-    next_action: str = Field(default="", description="What to do next, in a sentence; `stop` where there is no hope.")
-
-    @property
-    def hopeless(self) -> bool:
-        """Whether it asks to end the run."""
-        return not self.on_track and self.next_action.strip().strip(".!").lower() in STOPS
+    next_action: str = Field(default="", description="What to do next, in a sentence.")
 
 
 def observe_and_self_check(
@@ -93,7 +86,7 @@ def _is_due(budget: Budget, state: State, update: Update) -> bool:
 
 
 def _consequence(prompts: Prompts, budget: Budget, state: State, check: SelfCheck, foreign: Foreign) -> Update:
-    """The update after a self-check: nothing, a note, a request for another plan, or the end of the run.
+    """The update after a self-check: nothing, a note, or a request for another plan.
 
     Text that copies a tool or page, or imitates instructions, is left out, as in a reflection.
     """
@@ -102,9 +95,6 @@ def _consequence(prompts: Prompts, budget: Budget, state: State, check: SelfChec
         for text in (check.next_action, *check.issues[:MOST_ISSUES])
     )
     issues = [issue for issue in issues if issue]
-    if check.hopeless:
-        why = " ".join(issues) or "No way to an answer is left."
-        return {"stop": "no_plan", "reason": f"A self-check ended the run: {why}"}
     if check.on_track and not issues and not check.should_replan:
         return {}
     advice = [f"Next: {action}"] if action else []

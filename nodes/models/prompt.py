@@ -12,10 +12,10 @@ from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
-from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
 
-from langgraph_reflexion.driver import INJECTED, Wait, Waits, accepts, in_thread, is_async
+from langgraph_reflexion.driver import INJECTED, Waits, accepts, either
 from langgraph_reflexion.memory import record_text, suspicion
+from langgraph_reflexion.nodes.host import as_runnable
 from langgraph_reflexion.nodes.models.transcript import as_messages, bounded, fenced
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Failure, Lesson, Reflection
@@ -31,19 +31,16 @@ class Instructions:
     def __init__(self, prompt: Prompt) -> None:
         self._system: SystemMessage | None = None
         self._runnable: Runnable[Any, Any] | None = None
-        self._waits = False
         if isinstance(prompt, str):
             self._system = SystemMessage(content=prompt)
         elif isinstance(prompt, SystemMessage):
             self._system = prompt
         elif isinstance(prompt, Runnable):
-            self._runnable, self._waits = prompt, True
+            self._runnable = prompt
         elif callable(prompt) and not isinstance(prompt, type):
             if not accepts(prompt, None, besides=INJECTED):
                 raise ValueError(f"A function given as `prompt` must take the state, got {prompt!r}")
-            self._waits = is_async(prompt)
-            functions: Any = (None, prompt) if self._waits else (prompt, None)
-            self._runnable = RunnableCallable(*functions, name="Prompt", trace=False)
+            self._runnable = as_runnable(prompt, "Prompt")
         elif prompt is not None:
             raise ValueError(
                 f"`prompt` must be text, a SystemMessage, a function of the state or a Runnable, got {prompt!r}"
@@ -55,11 +52,7 @@ class Instructions:
         """The conversation for the model, with the caller's instructions."""
         if self._runnable is None:
             return [self._system, *conversation] if self._system is not None else list(conversation)
-        runnable, state = self._runnable, view()
-        if self._waits:
-            given = yield Wait(lambda: runnable.invoke(state, config), lambda: runnable.ainvoke(state, config))
-        else:
-            given = yield in_thread(lambda: runnable.invoke(state, config))
+        given = yield either(self._runnable.invoke, self._runnable.ainvoke, view(), config)
         if not (messages := as_messages(given)):
             raise ValueError(f"`prompt` must return messages or text, got {given!r}")
         return messages

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.models.calling import media_in, stopped_by_provider
 from langgraph_reflexion.nodes.models.decision_json import Invalid, names_a_field, read_object
-from langgraph_reflexion.nodes.models.transcript import bounded, calls_in, not_run
+from langgraph_reflexion.nodes.models.transcript import bounded, calls_in, media_blocks, not_run, readable
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Action, Decision
 
@@ -255,7 +255,8 @@ def as_text(messages: Sequence[AnyMessage], turn_text: Callable[[AIMessage], str
     for message in messages:
         if isinstance(message, ToolMessage):
             label = "Error of" if message.status == "error" else "Observation of"
-            _join(out, HumanMessage(f"{label} {message.name or 'the call'}:\n{message.text}"))
+            text, media = f"{label} {message.name or 'the call'}:\n{readable(message)}", media_blocks(message)
+            _join(out, HumanMessage([{"type": "text", "text": text}, *media] if media else text))
         elif isinstance(message, AIMessage) and (message.tool_calls or message.id is not None):
             out.append(AIMessage(turn_text(message)))
         elif isinstance(message, HumanMessage):

@@ -17,6 +17,11 @@ NO_RESULT = "Not run, or not finished: the run ended or moved on before this cal
 """The answer to an open call of an earlier run. It may have run: the process died, or another call was paused."""
 LONGEST_RESULT = 100_000
 """Characters of a tool's result: some 25,000 tokens, a fifth of what most models can read."""
+MEDIA = frozenset({"image", "image_url", "input_image", "audio", "input_audio", "video", "file", "input_file"})
+"""Types of content blocks that hold no text."""
+_NOT_TEXT = frozenset({"type", "id", "index", "mime_type", "media_type"})
+_DATA = re.compile(r"[!-~]{2000,}")
+"""An image or a file in a block of another type."""
 _SHORTENED = 400
 """Characters left of a shortened observation: enough to see what it was."""
 _TAG = re.compile(
@@ -118,6 +123,37 @@ def not_run(turn: AnyMessage, call: dict[str, str], why: str = NOT_RUN) -> ToolM
     return ToolMessage(why, tool_call_id=call["id"], name=name, status="error", id=f"not-run-{turn.id}-{call['id']}")
 
 
+def readable(message: BaseMessage) -> str:
+    """The text of a message. A tool's result may have it in content blocks of a provider or of MCP, beside images."""
+    if not isinstance(message, ToolMessage) or isinstance(message.content, str):
+        return message.text
+    return "\n".join(
+        [*texts_of_blocks(message.content), *(f"[{block.get('type')}]" for block in media_blocks(message))]
+    )
+
+
+def texts_of_blocks(blocks: Any) -> list[str]:
+    """The texts in content blocks, at any depth, without the data of images and files."""
+    if isinstance(blocks, str):
+        return [blocks] if blocks.strip() and not _DATA.fullmatch(blocks) else []
+    if isinstance(blocks, (int, float)) and not isinstance(blocks, bool):
+        return [str(blocks)]
+    if not isinstance(blocks, dict):
+        return (
+            [text for block in blocks for text in texts_of_blocks(block)] if isinstance(blocks, (list, tuple)) else []
+        )
+    if blocks.get("type") == "text":
+        return [str(blocks["text"])] if blocks.get("text") else []
+    inner = [] if blocks.get("type") in MEDIA else [value for key, value in blocks.items() if key not in _NOT_TEXT]
+    return texts_of_blocks(inner)
+
+
+def media_blocks(message: ToolMessage) -> list[dict[str, Any]]:
+    """The images and files of a tool's result."""
+    blocks = message.content if isinstance(message.content, list) else []
+    return [block for block in blocks if isinstance(block, dict) and not texts_of_blocks(block)]
+
+
 def bounded(text: str, most: int = LONGEST_RESULT) -> str:
     """The text, or its two ends with a note on the omitted part."""
     text = valid_text(text)
@@ -128,19 +164,19 @@ def bounded(text: str, most: int = LONGEST_RESULT) -> str:
 
 
 def shortened(messages: Sequence[AnyMessage], most: int, *, harder: bool = False) -> list[AnyMessage]:
-    """Truncate old observations, largest first, until the conversation fits the token limit.
+    """Truncate old observations to a short text, largest first, until the conversation fits the token limit.
 
     The last turn's observations stay whole, unless `harder`: then nothing is spared.
     """
     out = list(messages)
-    sizes = [count_tokens(message.text) for message in out]
+    sizes = [count_tokens(readable(message)) for message in out]
     total = sum(sizes)
     last = max((i for i, message in enumerate(out) if isinstance(message, AIMessage)), default=len(out))
     old = [i for i, message in enumerate(out) if isinstance(message, ToolMessage) and (harder or i < last)]
     for i in sorted(old, key=lambda i: -sizes[i]):
         if total <= most:
             break
-        short = bounded(out[i].text, _SHORTENED)
+        short = bounded(readable(out[i]), _SHORTENED)
         total -= sizes[i] - count_tokens(short)
         out[i] = out[i].model_copy(update={"content": short})
     return out
@@ -149,13 +185,13 @@ def shortened(messages: Sequence[AnyMessage], most: int, *, harder: bool = False
 def transcript(messages: Sequence[AnyMessage], most: int) -> str:
     """The conversation as text for a reflection or a check, cut to a number of tokens, largest observations first."""
     short = shortened(list(messages), most)
-    if sum(count_tokens(message.text) for message in short) > most:
+    if sum(count_tokens(readable(message)) for message in short) > most:
         short = shortened(messages, most, harder=True)
     lines = []
     for i, message in enumerate(short, 1):
         calls = "".join(f"\n  calls {call['name']}({call['args']})" for call in getattr(message, "tool_calls", []))
         name = f" {message.name}" if isinstance(message, ToolMessage) and message.name else ""
-        lines.append(f"[m{i}] {message.type}{name}: {message.text}{calls}")
+        lines.append(f"[m{i}] {message.type}{name}: {readable(message)}{calls}")
     text = "\n".join(lines)
     # Characters are not tokens: some scripts need several times as many tokens.
     return fenced(bounded(text, min(most * 4, max(400, len(text) * most // max(count_tokens(text), 1)))))

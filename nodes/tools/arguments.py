@@ -222,6 +222,7 @@ def json_schema_check(schema: Mapping[str, Any]) -> Callable[[Any], str | None]:
     A schema that makes no sense, or cannot be followed to its end, finds no fault. Nothing is fetched from elsewhere.
     """
     from jsonschema import validators  # imported late, because it costs as much as LangGraph's graph module
+    from jsonschema.exceptions import best_match
     from referencing import Registry
 
     standard = validators.validator_for(schema, default=validators.Draft202012Validator)
@@ -244,7 +245,7 @@ def json_schema_check(schema: Mapping[str, Any]) -> Callable[[Any], str | None]:
 
     def fault_in(value: Any) -> str | None:
         try:
-            faults = [fault for error in validator.iter_errors(value) for fault in _schema_faults(error)]
+            faults = [_schema_fault(best_match([error])) for error in validator.iter_errors(value)]
         except Exception as error:  # noqa: BLE001 — a wrong schema breaks in many ways: the tool itself has to decide
             logger.debug("A JSON schema cannot be used: %r", error)
             return None
@@ -253,21 +254,11 @@ def json_schema_check(schema: Mapping[str, Any]) -> Callable[[Any], str | None]:
     return fault_in
 
 
-def _schema_faults(error: Any) -> Iterator[str]:
-    """Yield the faults of one of `jsonschema`'s errors, each with its field."""
-    from jsonschema.exceptions import best_match
-
-    error = best_match([error])
-    at, value = list(error.absolute_path), error.instance
-    if error.validator == "required":
-        yield from (f"`{_path([*at, name])}` is missing" for name in error.validator_value if name not in value)
-    elif error.validator == "additionalProperties" and error.validator_value is False:
-        known = error.schema.get("properties", {})
-        for name in (name for name in value if name not in known):
-            yield f"`{_path([*at, name])}` is not a field; the fields are: {', '.join(known) or 'none'}"
-    else:
-        message = error.message if len(error.message) <= LONGEST_MESSAGE else f"{error.message[:LONGEST_MESSAGE]}..."
-        yield f"`{_path(at)}`: {message}" if at else message
+def _schema_fault(error: Any) -> str:
+    """One of `jsonschema`'s errors, with its field."""
+    path, message = _path(error.absolute_path), error.message
+    message = message if len(message) <= LONGEST_MESSAGE else f"{message[:LONGEST_MESSAGE]}..."
+    return f"`{path}`: {message}" if path else message
 
 
 _LOOSE = re.compile(r"[*+]|\{\d*,\}")

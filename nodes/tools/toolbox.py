@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import NoneType
 from typing import Any, Literal, cast, get_args
 
@@ -38,13 +38,11 @@ class Approval(BaseModel):
     args_schema: Any = None
     """Not used: an edited call fits the tool's own schema."""
 
-    def applies_to(self, call: ToolCall, state: Any) -> bool:
-        """Whether this call needs approval. `when` sees the call and the messages, like the routes."""
+    def applies_to(self, call: ToolCall, state: Any, config: RunnableConfig) -> bool:
+        """Whether this call needs approval."""
         if self.when is None:
             return True
-        runtime = ToolRuntime(
-            state=state, tool_call_id=call["id"], config={}, context=None, store=None, stream_writer=lambda _: None
-        )
+        runtime = tool_runtime(call, state, config)
         return bool(self.when(ToolCallRequest(tool_call=call, tool=None, state=state, runtime=runtime)))
 
     def describe(self, call: ToolCall, state: Any, config: RunnableConfig) -> str:
@@ -54,6 +52,22 @@ class Approval(BaseModel):
         return self.description or f"May {call['name']} run?"
 
 
+def tool_runtime(call: ToolCall, state: Any, config: RunnableConfig, **more: Any) -> ToolRuntime[Any, Any]:
+    """What a call of the caller's code may use of the run: the state as it sees it, context, store and stream."""
+    runtime = runtime_of(config)
+    return ToolRuntime(
+        state=state,
+        tool_call_id=call["id"],
+        config=config,
+        context=runtime.context,
+        store=runtime.store,
+        stream_writer=runtime.stream_writer,
+        execution_info=runtime.execution_info,
+        server_info=runtime.server_info,
+        **more,
+    )
+
+
 @dataclass(frozen=True)
 class Toolbox:
     """Everything that the agent may call, by name. Created once with the agent."""
@@ -61,7 +75,8 @@ class Toolbox:
     node: ToolNode
     offered: tuple[BaseTool | dict[str, Any], ...]
     client_tools: frozenset[str]
-    """Tools given as OpenAI function dicts, which are offered to the model and run by the caller after the run."""
+    """Tools given as OpenAI function dicts. They have no code, so `ToolNode` answers their calls with an error, unless
+    a middleware of LangChain's agent runs them."""
     denied: frozenset[str]
     approve: Mapping[str, Approval]
     return_direct: frozenset[str]
@@ -107,18 +122,9 @@ class Toolbox:
 
     def run(self, call: ToolCall, state: Any, config: RunnableConfig, seconds: float | None) -> Wait:
         """Wait for one call. Its exceptions are raised unchanged. A tool that exits the process counts as failed."""
-        runtime = runtime_of(config)
-        given = ToolRuntime(
-            state=state,
-            tool_call_id=call["id"],
-            config=ensure_config(config) if self.needs_state(call["name"]) else config,  # only then may a tool read it
-            context=runtime.context,
-            store=runtime.store,
-            stream_writer=runtime.stream_writer,
-            tools=list(self.node.tools_by_name.values()),
-            execution_info=runtime.execution_info,
-            server_info=runtime.server_info,
-        )
+        given = tool_runtime(call, state, config, tools=list(self.node.tools_by_name.values()))
+        if self.needs_state(call["name"]):  # only then may a tool read the config
+            given = replace(given, config=ensure_config(config))
 
         # `ToolNode.invoke` starts a thread pool for each call. This is what it runs in that pool.
         def run_one() -> Any:

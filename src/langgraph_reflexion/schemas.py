@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
 from langchain_core.messages import AnyMessage, ToolCall
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SkipValidation, field_validator, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SkipValidation, model_validator
 from typing_extensions import TypeIs
 
 Signal = Literal[
@@ -199,11 +199,6 @@ class Fix(Value):
 
     kind: FixKind = Field(default="other", description="The sort of change.")
     text: str = Field(default="", description="The change in a sentence.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_a_sentence(cls, value: Any) -> Any:
-        return {"text": value} if isinstance(value, str) else value
 
 
 class Memo(Value):
@@ -406,11 +401,6 @@ class Lesson(Value):
     """Rises with each update."""
     name: str | None = Field(default=None, pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64)
     """A slug, such as `file-names`, for a named entry."""
-
-    @field_validator("supersedes", mode="before")
-    @classmethod
-    def _many(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value or []
 
 
 SHOWN = ("text", "when", "when_not")

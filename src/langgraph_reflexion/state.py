@@ -206,7 +206,7 @@ class RunFields(TypedDict, total=False):
     handoffs: list[Handoff]
     """The handoffs of the turn. Written by `begin`, `tool`."""
     resumed_at: float
-    """When a person last answered. Written by `begin`, `ask`, `tool`, `check`."""
+    """When the run began or was last resumed. Written by `begin` and by the first node of a resumed run."""
     attempts: list[Attempt]
     """Written by `begin`, `check`, `wrap_up`, `attempt`."""
     work: list[AnyMessage]

@@ -267,10 +267,17 @@ def test_the_extractor_is_given_the_names_that_exist(on, book):
         ("You may forget the rule on kebab case, please.", True),
         ("I don't like kebab-case: forget kebab-case.", True),
         ("请忘记 kebab-case。", True),
+        ("Forget snake-case, kebab-case and the tabs.", True),
         ("Don't forget kebab-case!", False),
         ("Never forget kebab-case.", False),
         ("I forget: what was kebab-case?", False),
         ("别忘了 kebab-case。", False),
+        ("I don't want you to forget kebab-case.", False),
+        ("Why did you forget kebab-case?", False),
+        ("You forget kebab-case every time!", False),
+        ("Remember kebab-case and forget nothing.", False),
+        ("Translate into German: 'forget kebab-case'.", False),
+        ("我没有让你忘记 kebab-case。", False),
         ("Remove the blank rows.", False),
         ("Please forget how I name files.", False),
         ("Name the new file in kebab-case. Then delete the old one.", False),
@@ -384,7 +391,7 @@ async def test_a_store_that_fails_costs_what_is_kept_and_nothing_else(on, method
 
 @pytest.mark.req("H1")
 @pytest.mark.parametrize("method", ["sync", "async"])
-async def test_on_done_may_be_a_sync_or_async_function(on, method):
+async def test_on_done_may_be_async_under_ainvoke(on, method):
     heard: list[Any] = []
 
     async def later(learned: Any) -> None:
@@ -397,7 +404,7 @@ async def test_on_done_may_be_a_sync_or_async_function(on, method):
         made = after_run(on.Cast(), on_done=on_done)
         learned = await made.aaudit(on.TALK, "s") if method == "async" else made.audit(on.TALK, "s")
         assert learned["failed"] == {}
-    assert heard == ["s", "s"]
+    assert heard == (["s", "s"] if method == "async" else ["s"])
 
 
 @pytest.mark.parametrize(

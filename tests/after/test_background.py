@@ -7,12 +7,10 @@ import subprocess
 import sys
 import textwrap
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.store.memory import InMemoryStore
 
@@ -158,93 +156,6 @@ def test_a_clean_exit_finishes_what_has_begun(tmp_path, how):
     assert done.stdout == "answered\n"
     with FaissStore(file) as store:
         assert [one["description"] for one in ErrorNotebook(store).recent()] == ["It was slow."]
-
-
-DYING = """
-    import json, os, sqlite3, sys, threading
-    from langgraph.checkpoint.sqlite import SqliteSaver
-    from langgraph.graph import START, MessagesState, StateGraph
-    from langgraph_reflexion import ErrorNotebook, FaissStore, after_run
-    from langgraph_reflexion.testing import RoleModel, say
-
-    folder, last = sys.argv[1:]
-    asked = threading.Event()
-
-    def reply(question):
-        first = "missed_optimization" in question.text
-        if not last and first:
-            asked.wait()
-            os._exit(9)  # as if the machine went down
-        asked.set()
-        what = "The first question was misread." if "[m1] human: First" in question.text else "The second took long."
-        finding = {"category": "other", "description": what, "suggestion": "Ask once."}
-        return say(json.dumps({"score": 50, "findings": [finding]} if first else {"memories": []}))
-
-    saver = SqliteSaver(sqlite3.connect(f"{folder}/runs.db", check_same_thread=False))
-    store = FaissStore(f"{folder}/kept.db")
-    made = after_run(RoleModel(reply), notebook=ErrorNotebook(store), background=True)
-    graph = StateGraph(MessagesState)
-    graph.add_node("after", made)
-    graph.add_edge(START, "after")
-    asked.set()
-    text = "Second question" if last else "First question"
-    graph.compile(checkpointer=saver).invoke({"messages": [("user", text)]}, {"configurable": {"thread_id": "t"}})
-    made.drain()
-    print(sorted(one["description"] for one in ErrorNotebook(store).recent()))
-    print(len({row[0] for row in saver.conn.execute("select thread_id from checkpoints")}))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.req("H2", "I7")
-def test_an_audit_cut_off_by_a_crash_is_finished_by_the_next_run_of_its_thread(tmp_path: Path):
-    script = textwrap.dedent(DYING)
-
-    def run(last: str) -> subprocess.CompletedProcess[str]:
-        words = [sys.executable, "-c", script, str(tmp_path), last]
-        return subprocess.run(words, capture_output=True, text=True, timeout=100)
-
-    assert run("").returncode == 9
-    done = run("last")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["['The first question was misread.', 'The second took long.']", "1"]
-
-
-@pytest.mark.usefixtures("soon")
-@pytest.mark.req("H2", "I7")
-@pytest.mark.parametrize("method", ["sync", "async"])
-async def test_audits_of_one_thread_follow_each_other_and_leave_no_checkpoints(on, notebook, method):
-    saver = InMemorySaver()
-    model = on.Cast(errors={"score": 60, "findings": [on.FINDING]}, delay=0.02)
-    mine = after_run(model, notebook=notebook, background=True)
-    made = graph_with(mine, checkpointer=saver)
-    for i in range(3):
-        task = {"messages": [("user", f"Question {i}")]}
-        thread: Any = {"configurable": {"thread_id": "t"}}
-        if method == "async":
-            await made.ainvoke(task, thread)
-        else:
-            await asyncio.to_thread(made.invoke, task, thread)
-    await mine.adrain()
-    assert len(model.of("errors")) == 3
-    assert notebook.statistics()["sessions"] == 3
-    assert set(saver.storage) == {"t"}
-
-
-@pytest.mark.req("H2")
-def test_a_checkpointer_that_fails_costs_the_audit_nothing(on, notebook):
-    class Half(InMemorySaver):
-        def get_tuple(self, config: Any) -> Any:
-            if config["configurable"]["thread_id"] != "t":
-                raise OSError("no such thread here")
-            return super().get_tuple(config)
-
-    mine = after_run(on.Cast(errors={"score": 60, "findings": [on.FINDING]}), notebook=notebook, background=True)
-    graph_with(mine, checkpointer=Half()).invoke(
-        {"messages": [("user", on.TASK)]}, {"configurable": {"thread_id": "t"}}
-    )
-    mine.drain()
-    assert len(notebook.recent()) == 1
 
 
 def timed(agent: Any, task: Any, mine: AfterRun) -> float:

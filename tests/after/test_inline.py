@@ -93,27 +93,6 @@ def test_it_can_leave_a_note_and_ask_for_another_plan(on, agent):
 
 
 @pytest.mark.req("A11")
-@pytest.mark.fast_cases(1)
-@pytest.mark.parametrize("word", ["stop", "Stop.", "give up"])
-def test_it_can_end_a_run_without_hope_and_only_that(on, agent, word):
-    check = {"on_track": False, "issues": ["The file does not exist."], "should_replan": False, "next_action": word}
-    model = on.Cast([*pages(9, 20), say("done")], check=check)
-    out = agent(model, "inline", [look], limits=Limits(inline_every=3)).invoke({"messages": [("user", on.TASK)]})[
-        "outcome"
-    ]
-    assert (out.status, out.stop_reason) == ("failure", "no_plan")
-    assert "The file does not exist." in out.reason
-    assert len(model.of("main")) == 3
-    sure = on.Cast([*pages(3, 20), say("done")], check={**check, "on_track": True})
-    assert (
-        agent(sure, "inline", [look], limits=Limits(inline_every=3))
-        .invoke({"messages": [("user", on.TASK)]})["outcome"]
-        .answer
-        == "done"
-    )
-
-
-@pytest.mark.req("A11")
 @pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("reply", ["", "all is well", "[1]", "null", '{"on_track": "perhaps"}', RuntimeError("down")])
 def test_a_self_check_that_fails_costs_nothing_but_itself(on, agent, reply):

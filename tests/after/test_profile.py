@@ -152,11 +152,3 @@ def test_memories_are_there_after_reopening(on, tmp_path):
                 "Name new files in kebab-case.",
                 "told",
             )
-
-
-def test_a_name_is_forgotten_with_its_former_values(book):
-    for text in ("We use MySQL.", "We use PostgreSQL."):
-        book.add(Lesson(kind="project", name="database", text=text))
-    assert book.forget_named("database") == 2
-    assert book.lessons() == []
-    assert book.forget_named("database") == 0

@@ -20,8 +20,8 @@ SEEN = (
 TASK = "Who patented the ring loom, and when?"
 
 
-def verdict_on(answer, task=TASK, seen=SEEN, **settings):
-    return grounded(**settings)(answer, Run(task=task, observations=seen))
+def verdict_on(answer, task=TASK, seen=SEEN):
+    return grounded()(answer, Run(task=task, observations=seen))
 
 
 @pytest.mark.req("E3")
@@ -213,14 +213,8 @@ def benchmark():
 def test_most_wrong_held_out_answers_are_caught_with_few_false_alarms():
     module, answers = benchmark(), 0
     for half in module.halves():
-        alarms, right, caught, wrong = module.counts(half, 0.6)
+        alarms, right, caught, wrong = module.counts(half)
         assert alarms / right <= 0.05
         assert caught / wrong >= 0.75
         answers += right + wrong
     assert answers >= 150
-
-
-@pytest.mark.parametrize("share", [0, 1.5, "half", True])
-def test_a_share_that_cannot_be_is_refused_when_built(share):
-    with pytest.raises(ValueError, match="`share`"):
-        grounded(share=share)

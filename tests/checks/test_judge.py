@@ -13,7 +13,8 @@ from langgraph_reflexion import Context, Limits, Run, create_reflexion_agent
 from langgraph_reflexion.checks import consistent, first_failing, llm_judge, weighted
 from langgraph_reflexion.checks.judges import read_verdict
 from langgraph_reflexion.errors import PromptError
-from langgraph_reflexion.testing import RoleModel, ScriptedModel, TextOnlyScriptedModel, call, reflection, say
+from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, reflection, say
+from text_only import TextOnlyScriptedModel
 
 TASK = "Who invented the telephone, and when?"
 FINE = '{"passed": true, "score": 90, "issues": []}'

@@ -8,18 +8,15 @@ import signal
 import subprocess
 import sys
 import time
-from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from langgraph_reflexion.cli import main
 from langgraph_reflexion.cli.evaluate import describe_progress
-from langgraph_reflexion.evals import SETUPS, Result, Student, load_results
-from langgraph_reflexion.evals.ledger import Ledger
-from langgraph_reflexion.evals.student import PLANS
-from langgraph_reflexion.testing import Question, call, reflection, say
+from langgraph_reflexion.evals.ledger import Ledger, Result, load_results
+from langgraph_reflexion.evals.student import PLANS, Student
+from langgraph_reflexion.testing import reflection
 from model_server import ModelServer
 
 COMMAND = Path(sys.executable).with_name("langgraph-reflexion")
@@ -88,57 +85,25 @@ def test_an_experiment_ends_with_a_table_curves_and_a_report(tmp_path: Path, cap
         "guess 0",
         "Reflections",
         "<svg",
-        "model calls",
         "right answer is: River 3",
     ):
         assert part in page
     assert "simulated student" in (tmp_path / "eval-towns" / "curves.svg").read_text(encoding="utf-8")
 
 
-@pytest.mark.req("G6")
-@pytest.mark.parametrize("name", SETUPS)
-def test_a_dry_run_says_how_many_calls_there_would_be_and_makes_none(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
-):
-    printed = run_cli(
-        capsys, "towns.jsonl", "--setups", name, "--model", "openai:gpt-4o-mini", "--trials", "2", "--dry-run"
-    )
-    assert "4 tasks × 1 set-up = 4 to do" in printed
-    most = {"cot": 8, "cot+reflexion": 12, "react": 40, "react+both": 44}.get(name)
-    assert most is None or f"4 to {most} model calls" in printed
-    assert re.search(r"About [\d,]+ to [\d,]+ input and 1,000 to [\d,]+ output tokens, estimated at 250", printed)
+def test_a_dry_run_says_how_much_there_is_to_do_and_makes_no_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    words = ["towns.jsonl", "--model", "openai:gpt-4o-mini", "--dry-run"]
+    assert run_cli(capsys, *words) == "4 tasks × 10 set-ups = 40 to do\n"
+    printed = run_cli(capsys, *words, "--setups", "cot", "--repeats", "3")
+    assert printed == "4 tasks × 1 set-up × 3 repeats = 12 to do\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["towns.jsonl"]
-
-
-@pytest.mark.req("L1")
-@pytest.mark.parametrize("name", ["cot+reflexion", pytest.param("react+both", marks=pytest.mark.slow)])
-def test_the_fewest_and_the_most_calls_of_a_dry_run_are_those_of_the_best_and_the_worst_student(
-    capsys: pytest.CaptureFixture[str], name: str
-):
-    searches = count()
-
-    def worst(question: Question) -> Any:
-        if question.role == "reflect":
-            shown = sum(plan in question.text for plan in PLANS)
-            return reflection(PLANS[shown], failure_signal="check_failed", root_cause="bad_plan")
-        return call("search", query=f"town {next(searches)}") if "search" in question.tools else say("Answer: guess")
-
-    def best(question: Question) -> Any:
-        return say(f"Answer: River {re.findall(r'Harrow ([0-3])', question.text)[0]}")
-
-    words = ["towns.jsonl", "--setups", name, "--model", "openai:small", "--trials", "3", "--limit", "2"]
-    least, most = re.findall(r"(\d+) to (\d+) model calls", run_cli(capsys, *words, "--dry-run"))[0]
-    for student, calls in ((best, least), (worst, most)):
-        with ModelServer(student) as server:
-            run_cli(capsys, *words, "--base-url", server.url, "--out", calls)
-            assert len(server.requests) == int(calls)
 
 
 @pytest.mark.req("L1")
 def test_the_progress_of_a_continued_run_counts_what_was_done_before():
     before = [Result(setup="cot", task=f"t{number}", solved_at=1 if number < 3 else None) for number in range(4)]
     new = [Result(setup="cot", task="t4", solved_at=1, input=1_000_000, output=500_000)]
-    assert describe_progress(before, new, (1.0, 2.0)) == "80 % solved  1,500,000 tokens  $2.0000"
+    assert describe_progress(before, new) == "80 % solved  1,500,000 tokens"
 
 
 def test_the_same_command_again_asks_nothing(capsys: pytest.CaptureFixture[str]):
@@ -162,7 +127,6 @@ def test_the_same_command_again_asks_nothing(capsys: pytest.CaptureFixture[str])
         (["nowhere.jsonl", "--model", "simulated"], "nowhere.jsonl: No such file"),
         (["towns.jsonl", "--model", "simulated:x"], "'simulated:x'"),
         (["towns.jsonl", "--model", "simulated", "--trials", "0"], "from 1 to 50, got '0'"),
-        (["towns.jsonl", "--model", "simulated", "--price", "free"], "got 'free'"),
         (["towns.jsonl", "--model", "simulated", "--trials", "3000"], "from 1 to 50, got '3000'"),
         (["towns.jsonl", "--setups", "cot"], "--model"),
         (["towns.jsonl", "--model", "simulated", "--setups", ","], "no set-up is named"),
@@ -184,14 +148,15 @@ def test_a_folder_of_another_experiment_is_refused(capsys: pytest.CaptureFixture
 
 @pytest.mark.slow
 @pytest.mark.req("L1")
-def test_a_wrong_key_ends_it_in_a_sentence_and_costs_no_attempt_when_it_goes_on(capsys: pytest.CaptureFixture[str]):
+def test_tasks_that_broke_are_done_again_by_the_same_command(capsys: pytest.CaptureFixture[str]):
     wrong = True
-    with ModelServer("Answer: x", moods=lambda _, number: "unauthorized" if wrong and number > 2 else None) as server:
+    with ModelServer("Answer: x", moods=lambda *_: "unauthorized" if wrong else None) as server:
         words = ["towns.jsonl", "--setups", "cot", "--model", "openai:small", "--base-url", server.url]
         printed = run_cli(capsys, *words, status=1)
         wrong = False
         run_cli(capsys, *words)
-    assert "the provider refuses the requests" in printed
+    assert "4 tasks broke, and count as not solved; the last with:" in printed
+    assert "Incorrect API key" in printed
     assert "Traceback" not in printed
     for result in load_results(Path("eval-towns"))["cot"]:
         assert [trial.answer for trial in result.trials] == ["x"] * 5
@@ -328,10 +293,10 @@ def test_an_experiment_that_is_stopped_continues_to_the_table_of_an_undisturbed_
         calm, whole = out, len(server.asked)
     with ModelServer(student, lambda _, number: "slow" if number >= most[0] else None, slow=100) as server:
         for _ in range(2):
-            most[0] = len(server.asked) + 2
+            most[0] = len(server.asked) + 6
             process = started(server, "--out", "rough")
             after(server, most[0] + 1, process)  # this one is not answered
-            time.sleep(0.5)  # what was answered before is kept
+            time.sleep(0.5)  # what was finished before is kept
             process.send_signal(how)
             written = "".join(process.communicate(timeout=60))
             if how == signal.SIGINT:
@@ -339,8 +304,8 @@ def test_an_experiment_that_is_stopped_continues_to_the_table_of_an_undisturbed_
                 assert "To continue:" in written
         most[0] = 10_000
         out, _ = started(server, "--out", "rough").communicate(timeout=100)
-        # At most the calls that were not answered, two at once, are paid for again.
-        assert len(server.asked) <= whole + 2 * 2
+        # The tasks that were not finished, two at once, are paid for again, each with 9 calls at most.
+        assert len(server.asked) <= whole + 2 * 2 * 9
     assert [line for line in out.splitlines() if line.startswith("cot")] == [
         line for line in calm.splitlines() if line.startswith("cot")
     ]

@@ -1,9 +1,8 @@
-"""Ctrl-C ends a run at once, says what was done and kept, and leaves what can be gone on with."""
+"""Ctrl-C ends a run at once, and says what was done and kept."""
 
 from __future__ import annotations
 
 import asyncio
-import shlex
 import signal
 import subprocess
 import sys
@@ -12,7 +11,6 @@ import time
 
 import pytest
 
-from langgraph_reflexion.cli import main
 from langgraph_reflexion.cli.parts import DaemonThreads as Daemons
 from langgraph_reflexion.testing import call, reflection, say
 from model_server import ModelServer
@@ -130,46 +128,14 @@ def waited_for(server, questions, process):
 
 @pytest.mark.slow
 @pytest.mark.req("I6")
-def test_a_stopped_run_continues_where_it_was(capsys, caplog):
-    with ModelServer(STOPPED, ["normal", "normal", "slow"], slow=60) as server:
-        process = started(server, "Add.", "--state", "runs.db", "--thread", "a", "--store", "lessons.db")
-        waited_for(server, 3, process)
-        out = interrupted(process)
-    assert "✗ interrupted after 1 step" in out
-    assert "1 lesson written, kept in lessons.db" in out
-    command = shlex.split(out.splitlines()[-1])
-    assert command[:2] == ["langgraph-reflexion", "run"]
-    with ModelServer([call("add", a=1, b=2), say("Three.")]) as server:
-        command[command.index("--base-url") + 1] = server.url
-        assert main(command[1:]) == 0
-        assert len(server.asked) == 2
-    out, err = capsys.readouterr()
-    assert (err, caplog.text) == ("", "")
-    assert out.startswith("   2  → add(a=1, b=2)")
-    assert "3 model calls · 1 more to reflect" in out
-
-
-@pytest.mark.slow
-def test_the_time_a_run_was_stopped_for_is_not_of_its_deadline(capsys):
-    with ModelServer(STOPPED, ["normal", "normal", "slow"], slow=60) as server:
-        process = started(server, "Add.", "--state", "runs.db", "--deadline", "6")
-        waited_for(server, 3, process)
-        command = shlex.split(interrupted(process).splitlines()[-1])
-    time.sleep(6)
-    with ModelServer([say("Three.")]) as server:
-        command[command.index("--base-url") + 1] = server.url
-        assert main(command[1:]) == 0
-    assert "✓ done, unchecked" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_a_run_that_nobody_keeps_says_so():
-    with ModelServer(STOPPED, ["normal", "normal", "slow"], slow=60) as server:
-        process = started(server, "Add.")
-        waited_for(server, 3, process)
-        out = interrupted(process)
-    assert "1 lesson written, gone with this command" in out
-    assert "The run itself is not kept; --state FILE keeps one." in out
+def test_a_stopped_run_says_what_was_done_and_kept():
+    for store, kept in (((), "gone with this command"), (("--store", "lessons.db"), "kept in lessons.db")):
+        with ModelServer(STOPPED, ["normal", "normal", "slow"], slow=60) as server:
+            process = started(server, "Add.", *store)
+            waited_for(server, 3, process)
+            out = interrupted(process)
+        assert "✗ interrupted after 1 step" in out
+        assert f"1 lesson written, {kept}" in out
 
 
 @pytest.mark.slow

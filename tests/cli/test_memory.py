@@ -189,7 +189,7 @@ def test_a_run_is_explained(ids, run_cli, refused):
     assert run_cli("explain", "monday", "--json")["shown"][0]["lesson"] == ids[0]
     assert run_cli("explain", "mon") == run_cli("explain", "monday")
     assert "(win; now candidate)" in run_cli("explain", "monday")
-    assert "there is no run 'tuesday'; `memory runs` lists them" in refused("explain", "tuesday")
+    assert "there is no run 'tuesday' in team/ada" in refused("explain", "tuesday")
 
 
 @pytest.mark.req("N2")
@@ -206,15 +206,6 @@ def test_the_runs_are_listed_the_newest_first_with_what_they_were_shown_and_wrot
     ]
     [run] = run_cli("runs", "--limit", "1", "--json")
     assert (run["id"], len(run["written"])) == ("tuesday", 1)
-
-
-@pytest.mark.req("N2")
-def test_a_store_with_runs_and_no_lessons_says_so(run_cli, capsys):
-    with FaissStore("lessons.db") as store:
-        LessonBook(store, PLACE).credit(Episode(id="monday", task="Plan.", success=True))
-    assert "monday" in run_cli("runs")
-    assert main(["memory", "list", "--store", "lessons.db"]) == 0
-    assert "there are runs in team/ada, `memory runs` lists them" in capsys.readouterr().err
 
 
 def test_the_evidence_of_a_lesson_is_shown_next_to_it(run_cli):
@@ -360,24 +351,6 @@ def test_a_bad_line_is_named_and_nothing_is_imported(run_cli, refused):
     )
 
 
-@pytest.mark.req("D15")
-def test_a_known_lesson_that_was_edited_in_the_file_changes_only_if_asked_to(ids, run_cli, capsys):
-    run_cli("export", "all.jsonl")
-    edited = Path("all.jsonl").read_text("utf-8").replace("one unit", "metres")
-    Path("all.jsonl").write_text(edited, "utf-8")
-    assert main(["memory", "import", "all.jsonl", "--store", "lessons.db"]) == 0
-    assert "1 lesson with another text in all.jsonl" in capsys.readouterr().err
-    assert run_cli("show", ids[1], "--json")["text"] == LENGTHS
-
-    assert run_cli("import", "all.jsonl", "--update") == "0 lessons added to team/ada, 1 reworded, 2 known already\n"
-    assert run_cli("show", ids[1], "--json")["text"] == LENGTHS.replace("one unit", "metres")
-    assert run_cli("import", "all.jsonl", "--update", "--json")["unchanged"] == 3
-    change = run_cli("history", ids[1], "--json")[-1]
-    assert (change["action"], change["before"]) == ("edited", {"text": LENGTHS})
-    run_cli("undo", change["id"])
-    assert run_cli("show", ids[1], "--json")["text"] == LENGTHS
-
-
 @pytest.mark.usefixtures("ids")
 def test_an_export_of_nothing_leaves_the_last_one(run_cli, capsys):
     run_cli("export", "all.jsonl")
@@ -402,11 +375,9 @@ def test_an_export_is_never_written_over_a_store(run_cli, refused, file):
 
 
 @pytest.mark.req("D15")
-def test_a_store_is_copied_with_everything_and_a_second_time_writes_nothing(ids, run_cli):
+def test_a_store_is_copied_with_everything(ids, run_cli):
     run_cli("approve", ids[0])
-    first = run_cli("copy", "--to", "other.db", "--json")
-    assert first["written"] == first["items"] > 3
-    assert "0 of them written" in run_cli("copy", "--to", "other.db")
+    assert run_cli("copy", "--to", "other.db", "--json")["items"] > 3
     for words in (["export"], ["history", ids[0]], ["runs"], ["explain", "monday"]):
         assert run_cli(*words, store="other.db") == run_cli(*words)
 
@@ -470,7 +441,7 @@ def test_with_several_namespaces_the_user_must_choose_one(ids, run_cli, refused)
         LessonBook(store, ("team", "bo")).add(Lesson(kind="rule", text="Read the units first."))
     assert "choose one with --namespace: team/ada, team/bo" in refused("list")
     assert [one["text"] for one in run_cli("list", "--namespace", "team/bo", "--json")] == ["Read the units first."]
-    assert "no lesson" in refused("show", ids[0], "--namespace", "team/bo")
+    assert "there is no lesson" in refused("show", ids[0], "--namespace", "team/bo")
 
 
 @pytest.mark.usefixtures("ids")
@@ -512,7 +483,7 @@ def test_a_user_with_dots_is_named_as_everywhere(run_cli):
 
 def test_an_unknown_or_ambiguous_id_is_refused(ids, refused):
     almost = ids[0][:-1] + ("0" if ids[0][-1] != "0" else "1")
-    assert f"there is no lesson '{almost}' in team/ada; `memory list` shows them" in refused("approve", almost)
+    assert f"there is no lesson '{almost}' in team/ada" in refused("approve", almost)
     with FaissStore("lessons.db") as store:
         LessonBook(store, PLACE).load(Twice(ids[0][:4]))
     assert "2 lessons begin with" in refused("retire", ids[0][:4])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import sqlite3
 import sys
 
 import pytest
@@ -153,22 +152,6 @@ def test_a_model_that_cannot_call_tools_is_reported_with_the_way_out(capsys, too
         assert main(["run", "Add.", *tools, *where, "--protocol", "json"]) == 0
 
 
-@pytest.mark.fast_cases(1)
-@pytest.mark.parametrize("kept", [1, 4], ids=["the last step", "a step on the way"])
-def test_a_run_that_died_between_a_step_and_its_checkpoint_continues(capsys, tmp_path, kept):
-    pytest.importorskip("langgraph.checkpoint.sqlite")
-    file = tmp_path / "runs.db"
-    state = ("--state", str(file), "--thread", "monday")
-    assert asked([say("It is eleven.")], "When?", *state) == 0
-    with sqlite3.connect(file) as runs:
-        newest = "SELECT checkpoint_id FROM checkpoints ORDER BY checkpoint_id DESC"
-        runs.execute(f"DELETE FROM checkpoints WHERE checkpoint_id IN ({newest} LIMIT ?)", (kept,))
-    runs.close()
-    capsys.readouterr()
-    assert asked([say("It is eleven.")], *state) == 0
-    assert "done, unchecked" in capsys.readouterr().out
-
-
 def test_a_lesson_of_one_command_is_recalled_in_the_next(capsys, tools):
     story = [call("add", a=-1, b=2), LEARNED, say("No.")]
     assert asked(story, "Add some numbers.", *tools, "--store", "lessons.db") == 0
@@ -177,31 +160,8 @@ def test_a_lesson_of_one_command_is_recalled_in_the_next(capsys, tools):
     assert "      ● recalls: Give the sum tool positive numbers alone." in capsys.readouterr().out
 
 
-def test_a_question_is_answered_by_the_next_command(capsys, tmp_path):
-    kept = ("--protocol", "json", "--state", str(tmp_path / "runs.db"), "--thread", "monday")
-    assert asked([ask("Which day?")], "Find an hour.", *kept, "--json") == 1
+def test_a_question_ends_the_run(capsys):
+    assert asked([ask("Which day?")], "Find an hour.", "--protocol", "json", "--json") == 1
     out, err = capsys.readouterr()
     assert (json.loads(out)["status"], json.loads(out)["answer"]) == ("needs_input", "Which day?")
-    assert "run 'YOUR ANSWER' --model openai:any" in err
-    assert "--thread monday" in err
-    assert main(["run", *MODEL, "--base-url", "http://127.0.0.1:9", *kept]) == 2
-    assert "waits for an answer: pass it as the task. The question: Which day?" in capsys.readouterr().err
-    assert asked(lambda question: say(f"Yes: {question.last.text}"), "Monday.", *kept) == 0
-    out = capsys.readouterr().out
-    assert out.startswith("      ? Which day?")
-    assert "Yes: Monday." in out
-
-
-def test_without_a_file_a_question_ends_the_run(capsys):
-    assert asked([ask("Which day?")], "Find an hour.", "--protocol", "json") == 1
-    assert "   1  ? asks: Which day?" in capsys.readouterr().out
-
-
-def test_without_the_package_for_runs_a_note_says_that_the_run_is_not_saved(capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, "langgraph.checkpoint.sqlite.aio", None)
-    assert asked([say("Fine.")], "Go.", "--state", "runs.db") == 0
-    out = capsys.readouterr().out
-    assert "--state keeps nothing" in out
-    assert "kept in" not in out
-    assert not list(tmp_path.iterdir())
+    assert "   1  ? asks: Which day?" in err

@@ -13,7 +13,8 @@ from langgraph_reflexion.cli.console import count_of as count_text
 from langgraph_reflexion.cli.trace import STREAM, Trace
 from langgraph_reflexion.cli.trace import format_call as called
 from langgraph_reflexion.cli.trace import show_outcome as ending
-from langgraph_reflexion.testing import ScriptedModel, TextOnlyScriptedModel, call, calls, reflection, say
+from langgraph_reflexion.testing import ScriptedModel, call, calls, reflection, say
+from text_only import TextOnlyScriptedModel
 
 
 def look(where: str) -> str:
@@ -32,8 +33,6 @@ def lines_of(model, checks=(), **limits):
         trace.show(mode, part)
     ending(page, trace.outcome)
     assert trace.steps
-    assert trace.run_id == trace.outcome.run_id
-    assert trace.failures == trace.outcome.failures
     assert trace.lessons == trace.outcome.lessons_written
     return [line.rpartition(" · ")[0] if line.endswith(" s") else line for line in file.getvalue().splitlines()]
 

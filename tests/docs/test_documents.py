@@ -24,7 +24,8 @@ from langgraph.graph.state import CompiledStateGraph
 import langgraph_reflexion
 from langgraph_reflexion import checks, create_reflexion_agent
 from langgraph_reflexion.cli import main
-from langgraph_reflexion.evals import Task, check_for
+from langgraph_reflexion.evals.grading import check_for
+from langgraph_reflexion.evals.tasks import Task
 from langgraph_reflexion.testing import ScriptedModel
 from model_server import ModelServer
 

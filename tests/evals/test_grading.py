@@ -1,4 +1,4 @@
-"""The right answer in another spelling is right, and a wrong one is wrong however near it is spelt."""
+"""A shipped task accepts its answer in another spelling, and no wrong one however near it is spelt."""
 
 from __future__ import annotations
 
@@ -6,34 +6,27 @@ import time
 
 import pytest
 
-from langgraph_reflexion.evals import SHIPPED, Task, check_for, load_tasks
-from langgraph_reflexion.evals.grading import is_same
+from langgraph_reflexion.evals.grading import check_for
+from langgraph_reflexion.evals.tasks import SHIPPED, Task, load_tasks
 from langgraph_reflexion.evals.workers import find_answer
 
 TASKS = {task.id: task for task in load_tasks(SHIPPED)}
 RIGHT = {
-    "schedule-2": ("9:00", "09:00.", "**09:00**", "9:00 am", "09:00\n\nThat is the first gap."),
-    "schedule-7": ("17:30", "5:30 p.m.", "17:30:00", "at 17:30"),
+    "schedule-2": ("09:00.", "**09:00**"),
     "schedule-8": ("2027-03-08", "It arrives on 2027-03-08."),
-    "schedule-9": ("15th", "the 15th", "15"),
-    "arithmetic-3": ("€80", "80 euros", "80.00", "EUR 80", "80 €", "**80**"),
-    "arithmetic-5": ("17 posts", "17."),
-    "arithmetic-6": ("day 8", "8"),
-    "arithmetic-11": ("2,205", "2 205 euros", "2205.00"),
-    "data-2": ("4 customers", "4"),
+    "arithmetic-3": ("80", "**80**"),
+    "arithmetic-11": ("2,205",),
     "data-11": ("washers", "The M6 washer."),
-    "lookup-1": ("1,270", "1270"),
     "lookup-2": ("Her brother, Aldric", "aldric"),
-    "lookup-4": ("412 m", "412 metres"),
     "lookup-9": ("the river Wend", "River Wend", "Wend."),
-    "lookup-10": ("Yes.", "Yes, he died in 1871."),
+    "lookup-10": ("Yes.",),
     "lookup-12": ("the Carrow Hills", "Carrow"),
 }
 WRONG = {
     "schedule-2": ("9:30", "9:00 pm", "09:00 or 09:30", "19:00"),
     "schedule-7": ("5:30", "5:30 am"),
     "schedule-8": ("2027-03-07 or 2027-03-08", "2027-03-080"),
-    "arithmetic-3": ("80 cents", "80 thousand euros", "80 or 90", "-80", "800", "64"),
+    "arithmetic-3": ("80 cents", "80 thousand euros", "80 or 90", "-80", "800", "64", "about 80"),
     "arithmetic-2": ("30", "30.38"),
     "data-11": ("bolt", "not the washer but the nut"),
     "lookup-2": ("Lady Ysolde", "Ysolde, after Aldric"),
@@ -52,11 +45,10 @@ def test_a_wrong_answer_stays_wrong(task: str, spelling: str):
     assert check_for(TASKS[task])(spelling).passed is False
 
 
-@pytest.mark.parametrize("spelling", ["less than 80", "not 80", "80 or more", "about 80"])
-def test_a_hedged_number_is_another_whatever_the_task_says(spelling: str):
-    task = "How many cost less or more than 80, or about that, and not 90?"
-    assert is_same("80", "80", task)
-    assert not is_same(spelling, "80", task)
+def test_the_right_answer_of_a_task_of_your_own_is_compared_as_hotpotqa_does():
+    check = check_for(Task(id="a", task="Which river?", answer="River Wend"))
+    assert check("the river wend.").passed
+    assert check("the river Wend or the Sele").passed is False
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from langgraph_reflexion.evals import SETUPS, SHIPPED, TaskError, find_setups, load_tasks
+from langgraph_reflexion.evals.setups import SETUPS, find_setups
+from langgraph_reflexion.evals.tasks import SHIPPED, TaskError, load_tasks
 
 HOTPOT = {
     "_id": "5a8b",

@@ -15,7 +15,8 @@ from pydantic import BaseModel
 
 from langgraph_reflexion import Limits, create_reflexion_agent
 from langgraph_reflexion.nodes import recall
-from langgraph_reflexion.testing import RoleModel, TextOnlyRoleModel, call, reflection, say
+from langgraph_reflexion.testing import RoleModel, call, reflection, say
+from text_only import TextOnlyRoleModel
 
 
 class Clock:
@@ -156,6 +157,26 @@ def test_a_check_that_waits_for_a_person_does_not_use_up_the_time():
     assert result["outcome"].status == "success"
     assert result["outcome"].seconds == 0
     assert [failure.signal for failure in result["outcome"].failures] == ["check_failed"]
+
+
+@pytest.mark.req("F13")
+@pytest.mark.parametrize("node", ["tool", "decide", "finish"])
+def test_a_run_that_its_caller_interrupted_does_not_use_up_the_time_until_it_is_resumed(desk, node):
+    clock = Clock()
+    agent = create_reflexion_agent(
+        RoleModel([call("search", query="rooms"), say("11:00")]),
+        [desk.search],
+        limits=Limits(deadline=10),
+        checkpointer=InMemorySaver(),
+        clock=clock,
+    )
+    thread = {"configurable": {"thread_id": "1"}}
+    result = agent.invoke({"messages": [("user", "Plan an hour.")]}, thread, interrupt_before=[node])
+    while agent.get_state(thread).next:
+        clock.now += timedelta(hours=1)
+        result = agent.invoke(None, thread)
+    assert result["outcome"].status == "unverified"
+    assert result["outcome"].seconds == 0
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ import pytest
 from langchain_core.messages import AIMessage, SystemMessage, ToolMessage
 
 from langgraph_reflexion import Decision
-from langgraph_reflexion.testing import RoleModel, TextOnlyRoleModel, ask, call, reflection, replan, say
+from langgraph_reflexion.testing import RoleModel, ask, call, reflection, replan, say
+from text_only import TextOnlyRoleModel
 
 WHOLE = {"thought": "", "action": "finish", "tool": None, "tool_input": None, "final": "11:00"}
 CALL = {"thought": "", "action": "tool_call", "tool": "search", "tool_input": {"query": "x"}, "final": None}

@@ -34,6 +34,23 @@ def test_how_often_is_a_loop_can_be_set(run, desk, threshold):
 
 
 @pytest.mark.req("A6")
+@pytest.mark.parametrize("caption", [[], [{"type": "text", "text": "Clicked. This is the new state of the screen:"}]])
+def test_another_picture_each_time_is_progress_and_the_same_one_a_loop(run, caption):
+    pictures = iter(["first", "second", "third", "third"])
+
+    @tool
+    def screenshot() -> list[dict[str, str]]:
+        """Take a picture of the screen."""
+        made = next(pictures)
+        return [*caption, {"type": "image", "base64": made, "mime_type": "image/png", "id": f"{made}{len(caption)}"}]
+
+    seen = run(RoleModel([*[call("screenshot")] * 3, say("done")]), [screenshot])
+    assert seen.signals == []
+    pictures = iter(["same", "same"])
+    assert run(RoleModel([*[call("screenshot")] * 2, say("done")], reflection()), [screenshot]).signals == ["loop"]
+
+
+@pytest.mark.req("A6")
 def test_the_order_of_the_arguments_hides_no_loop(run, protocol):
     @tool
     def book(room: str, hour: int) -> str:

@@ -288,3 +288,30 @@ def test_a_confidence_of_a_thousand_digits_costs_no_run():
     given = '{"patch_prompt": "Ask for Tuesday.", "confidence": 1' + "0" * 400 + "}"
     read = read_reflection(given, Failure(signal="loop", evidence="twice"), "quick").reflection
     assert (read.patch_prompt, read.confidence) == ("Ask for Tuesday.", 100)
+
+
+@pytest.mark.req("C2", "C16")
+def test_a_plan_of_objects_a_cause_with_its_sentence_and_a_confidence_in_words_are_read(run, desk):
+    reply = {
+        "root_cause": {"kind": "tool_misuse", "text": "The calendar takes a weekday."},
+        "patch_prompt": [{"step": 1, "text": "Give the weekday."}, ["Then ask again."]],
+        "memory_to_write": [{"kind": "rule", "content": "Give the calendar a weekday."}],
+        "confidence": "30 percent",
+    }
+    desk.answers = lambda _: LookupError("no such day")
+    seen = run(RoleModel([call("search", query="x"), say("11:00")], reply), [desk.search])
+    (read,) = seen.outcome.reflections
+    assert read.patch_prompt == "Give the weekday.\nThen ask again."
+    assert (read.root_cause, read.explanation, read.confidence) == ("tool_misuse", "The calendar takes a weekday.", 30)
+    assert [(event["text"], event["action"]) for event in seen.told("lesson")] == [
+        ("Give the calendar a weekday.", "kept for this run")
+    ]
+
+
+@pytest.mark.req("C16")
+def test_what_an_unreadable_reflection_wanted_remembered_is_told(run, desk):
+    reply = {"patch_prompt": 3, "memory_to_write": ["Give the calendar a weekday."]}
+    desk.answers = lambda _: LookupError("no such day")
+    seen = run(RoleModel([call("search", query="x"), say("11:00")], reply), [desk.search])
+    (event,) = seen.told("lesson")
+    assert (event["text"], event["reason"]) == ("Give the calendar a weekday.", "its reflection cannot be read")

@@ -10,21 +10,15 @@ from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import MessagesState
+from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
-from langgraph_reflexion import create_reflexion_agent
+from langgraph_reflexion import Context, create_reflexion_agent
 from langgraph_reflexion.testing import RoleModel, call, calls, say
 
 ASKED = {"messages": [("user", "Clean up.")]}
 CONFIG: Any = {"configurable": {"thread_id": "one"}}
-LOCATE = {
-    "type": "function",
-    "function": {
-        "name": "locate",
-        "description": "Say where the user is.",
-        "parameters": {"type": "object", "properties": {"exact": {"type": "boolean"}}, "required": ["exact"]},
-    },
-}
 
 
 @tool
@@ -92,6 +86,44 @@ def test_a_description_and_a_condition_may_be_functions_of_the_call():
     assert [action["description"] for action in request["action_requests"]] == ["Delete /etc/b? 4 messages"]
 
 
+class Place(MessagesState):
+    place: str
+
+
+@pytest.mark.req("K8")
+@pytest.mark.parametrize(
+    "rule",
+    [
+        lambda request: request.state["place"] == "production",
+        lambda request: request.runtime.context.user_id == "ada",
+        lambda request: request.runtime.store.get(("rules",), "delete") is not None,
+    ],
+)
+def test_a_condition_sees_the_state_the_context_and_the_store_as_in_langchain(rule):
+    store = InMemoryStore()
+    store.put(("rules",), "delete", {"text": "ask"}, index=False)
+    settings = {"allowed_decisions": ["approve"], "when": rule, "description": lambda _c, state, _r: state["place"]}
+    agent = agent_with({"delete": settings}, call("delete", path="a"), state_schema=Place, store=store)
+    request = asked(agent.invoke({**ASKED, "place": "production"}, CONFIG, context=Context(user_id="ada")))
+    assert request["action_requests"][0]["description"] == "production"
+
+
+@pytest.mark.req("K8", "I7")
+def test_a_condition_that_raises_leaves_a_run_that_resumes():
+    faults = [KeyError("path")]
+
+    def rule(_: Any) -> bool:
+        if faults:
+            raise faults.pop()
+        return True
+
+    agent = agent_with({"delete": {"allowed_decisions": ["approve"], "when": rule}}, call("delete", path="a"))
+    with pytest.raises(KeyError):
+        agent.invoke(ASKED, CONFIG)
+    assert asked(agent.invoke(None, CONFIG))["action_requests"][0]["name"] == "delete"
+    assert agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), CONFIG)["messages"][-1].text == "done"
+
+
 @pytest.mark.req("K8")
 def test_a_message_that_comes_with_an_approval_stands_after_the_result_of_the_call():
     agent = agent_with(["delete"], call("delete", path="a"))
@@ -130,31 +162,3 @@ def test_a_person_may_respond_in_a_tools_place(protocol):
 def test_settings_that_make_no_sense_are_refused_when_the_agent_is_built(approve, why):
     with pytest.raises(ValueError, match=why):
         agent_with(approve)
-
-
-@pytest.mark.req("G1", "B11")
-@pytest.mark.parametrize("protocol", ["tools", "json"])
-def test_a_call_of_the_callers_own_tool_ends_the_run_and_its_result_starts_the_next(protocol):
-    turns = [call("locate", exact=1), call("locate", exact=True)]
-    agent = agent_with((), *turns, tools=[LOCATE, read], protocol=protocol)
-    result = agent.invoke(ASKED, CONFIG)
-    last = result["messages"][-1]
-    assert [(made["name"], made["args"]) for made in last.tool_calls] == [("locate", {"exact": True})]
-    assert (result["outcome"].status, result["outcome"].stop_reason) == ("needs_input", "asked_user")
-    assert [failure.signal for failure in result["outcome"].failures] == ["schema_error"]
-    answer = ToolMessage("Berlin", tool_call_id=last.tool_calls[0]["id"])
-    result = agent.invoke({"messages": [answer]}, CONFIG)
-    assert [message.type for message in result["messages"]] == ["human", "ai", "tool", "ai"]
-    assert result["messages"][-1].text == "done"
-
-
-@pytest.mark.req("G1")
-def test_beside_the_callers_own_tool_the_others_run_first():
-    turn = calls(("read", {"path": "a"}), ("locate", {"exact": True}))
-    agent = agent_with((), turn, tools=[LOCATE, read], checkpointer=None)
-    result = agent.invoke(ASKED)
-    assert [message.type for message in result["messages"]] == ["human", "ai", "tool"]
-    assert result["messages"][-1].text == "a holds nothing"
-    again = agent.invoke({"messages": [*result["messages"], ("user", "Never mind.")]})
-    assert [message.type for message in again["messages"]] == ["human", "ai", "tool", "tool", "human", "ai"]
-    assert "Not run" in again["messages"][3].text, "a call that nobody answers is closed with the next run"

@@ -16,8 +16,9 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from langgraph_reflexion import Limits, create_reflexion_agent
-from langgraph_reflexion.testing import RoleModel, ScriptedModel, TextOnlyScriptedModel, call, calls, reflection, say
+from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, calls, reflection, say
 from model_server import ModelServer
+from text_only import TextOnlyScriptedModel
 
 HELLO = {"messages": [("user", "How warm is it?")]}
 FITTING = '{"city": "Oslo", "degrees": 21.5}'

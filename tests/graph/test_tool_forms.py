@@ -15,6 +15,7 @@ from langgraph.types import Command
 from pydantic import BaseModel, Field
 
 from langgraph_reflexion import Limits, create_reflexion_agent
+from langgraph_reflexion.checks import grounded
 from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, calls, reflection, say
 from model_server import ModelServer
 
@@ -272,6 +273,16 @@ def test_a_providers_own_tools_alone_are_offered_too() -> None:
     assert model.asked[0].specs == [{"type": "web_search"}]
 
 
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+def test_a_function_given_as_a_dict_has_no_code_to_run(protocol: Any) -> None:
+    parameters = {"type": "object", "properties": {"exact": {"type": "boolean"}}, "required": ["exact"]}
+    locate = {"type": "function", "function": {"name": "locate", "description": "Where?", "parameters": parameters}}
+    model = RoleModel([call("locate", exact=1), call("locate", exact=True), say("done")])
+    result = create_reflexion_agent(model, [search, locate], protocol=protocol).invoke(HELLO)
+    assert [failure.signal for failure in result["outcome"].failures] == ["schema_error", "tool_error"]
+    assert "not a valid tool" in result["messages"][2].text
+
+
 # ---------------------------------------------------------------- the answer of a tool
 
 
@@ -356,3 +367,47 @@ def test_a_tool_with_an_invalid_schema_runs_and_a_warning_names_it(caplog: pytes
     [result] = results([remote], call("rain", city="Oslo"))
     assert result.text == "rain in {'city': 'Oslo'}"
     assert "tool 'rain' are not fully checked" in caplog.text
+
+
+FOUND = {
+    "type": "search_result",
+    "source": "archive",
+    "title": "Ada",
+    "content": [{"type": "text", "text": "Ada Lovelace was born in 1815."}],
+}
+PICTURE = {"type": "image", "base64": "aGk=", "mime_type": "image/png"}
+
+
+def blocks(*content: Any) -> Any:
+    @tool
+    def look(place: str) -> list[Any]:
+        """Look."""
+        return [*content, *(["nowhere"] if not place else [])]
+
+    return look
+
+
+@pytest.mark.req("B11")
+def test_a_model_without_tool_calls_sees_the_images_of_a_result():
+    model = ScriptedModel([call("look", place="x"), say("ok")])
+    create_reflexion_agent(model, [blocks(FOUND, PICTURE)], protocol="json").invoke(HELLO)
+    told, picture = model.asked[1].messages[-1].content
+    assert (told["text"], picture) == (
+        "Observation of look:\narchive\nAda\nAda Lovelace was born in 1815.\n[image]",
+        PICTURE,
+    )
+
+
+@pytest.mark.req("E8", "K5")
+def test_checks_and_bounds_read_the_text_inside_content_blocks():
+    model = ScriptedModel([call("look", place="x"), say("She was born in 1815.")])
+    outcome = create_reflexion_agent(model, [blocks(FOUND)], checks=[grounded()]).invoke(HELLO)["outcome"]
+    assert outcome.status == "success"
+    long = {**FOUND, "content": [{"type": "text", "text": "word " * 50_000}]}
+    (result,) = results([blocks(long, PICTURE)], call("look", place="x"))
+    assert "characters left out" in result.content[0]["text"]
+    assert (len(result.content[0]["text"]) < 110_000, result.content[1:]) == (True, [PICTURE])
+    limits = Limits(history_tokens=100)
+    model = ScriptedModel([call("look", place="x"), call("look", place="y"), say("ok")])
+    create_reflexion_agent(model, [blocks(long, PICTURE)], limits=limits).invoke(HELLO)
+    assert "characters left out" in model.asked[2].messages[2].text

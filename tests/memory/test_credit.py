@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from langgraph.store.base import BaseStore
-from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.schemas import Episode, Failure, Fix, Lesson, Memo, Reflection
@@ -185,17 +184,6 @@ def test_a_topic_keeps_the_runs_that_another_writer_counts_at_once(book_on: Any,
     interrupted.first = lambda: other.credit(run("r2"))
     book.credit(run("r1"))
     assert book.stats()["topics"]["general"] == {"won": 2, "lost": 0}
-
-
-@pytest.mark.req("D24")
-def test_a_sweep_leaves_the_runs_of_a_topic_as_they_are(book_on: Any, clock: Any) -> None:
-    book = book_on(InMemoryStore())
-    for n in range(40):
-        book.credit(run(f"r{n}"))
-    before = book.stats()["topics"]
-    clock.pass_by(minutes=2)
-    book.sweep()
-    assert book.stats()["topics"] == before != {}
 
 
 @pytest.mark.parametrize("id", ["r\0", "r\ud800"])

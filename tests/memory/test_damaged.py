@@ -12,7 +12,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import Episode, Lesson, LessonBook, MemoryPolicy
 from langgraph_reflexion.errors import LessonError
-from langgraph_reflexion.memory import upkeep
+from langgraph_reflexion.memory import access, upkeep
 from langgraph_reflexion.memory.estimate import uplift
 from langgraph_reflexion.schemas import Reflection
 
@@ -165,7 +165,7 @@ def test_a_forgotten_text_is_in_no_episode_even_if_its_source_was_dropped(
             depth="quick",
         )
         book.credit(a_run(f"r{n}", reflections=[made], written=[kept.id]))
-    book.sweep()
+    access.run(book.store, upkeep.sum_up_runs(book._shelf, kept.id))
     book.forget(kept.id)
     assert not [item for item in book.store.search(("team",), limit=1000) if "third floor" in str(item.value)]
 
@@ -177,7 +177,7 @@ def test_the_newest_episodes_stay_although_an_old_one_was_rewritten() -> None:
         run = a_run(f"run-{n:03d}", created_at=book._shelf.clock()).model_dump(mode="json")
         book.store.put(("team", "episodes"), run["id"], run)
     book.feedback("run-000")
-    book.sweep()
+    access.run(book.store, upkeep.drop_old(book._shelf))
     left = sorted(episode.id for episode in book.episodes())
     assert len(left) <= 105
     assert left[-1] == "run-109"

@@ -188,9 +188,10 @@ sys.exit(any([os.waitpid(child, 0)[1] for child in children]))
 
 
 OPENED = """
-import os, sys
+import gc, os, sys
 from langgraph_reflexion.memory.store import FaissStore
 
+gc.freeze()  # or each child may collect what was imported, which takes longer than opening the file
 for number in range(40):
     children = []
     for _ in range(32):

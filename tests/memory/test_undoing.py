@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import datetime
-from io import StringIO
 from typing import Any
 
 import pytest
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion.memory import LessonBook
+from langgraph_reflexion.memory import LessonBook, access, upkeep
 from langgraph_reflexion.schemas import Episode, Failure, Lesson, Memo, Reflection, Trigger
 
 SLOT = "Check a proposed slot against every busy time before you answer."
@@ -124,7 +122,7 @@ def test_a_run_that_was_judged_twice_counts_once_and_not_at_all_when_it_is_undon
 
 
 @pytest.mark.req("D15")
-def test_a_run_that_is_undone_while_its_lesson_is_swept_is_not_counted(
+def test_a_run_that_is_undone_while_the_runs_of_its_lesson_are_summed_up_is_not_counted(
     book_on: Any, clock: Any, interrupted: Any
 ) -> None:
     book, other = book_on(interrupted), book_on(interrupted)
@@ -133,7 +131,7 @@ def test_a_run_that_is_undone_while_its_lesson_is_swept_is_not_counted(
         book.credit(won(f"r{n}", id))
         clock.pass_by(minutes=2)
     interrupted.first = lambda: other.undo("r5")
-    book.sweep()
+    access.run(book.store, upkeep.sum_up_runs(book._shelf, id))
     assert (now(book, id).shown, now(book, id).wins) == (24, 24)
 
 
@@ -257,16 +255,11 @@ def wrote(run: str, text: str) -> Episode:
     return won(run).model_copy(update={"reflections": [made]})
 
 
-def a_line(book: LessonBook, id: str, text: str) -> StringIO:
-    return StringIO(json.dumps(now(book, id).model_dump(mode="json") | {"text": text}))
-
-
 BESIDE: dict[str, Callable[[LessonBook, str], object]] = {
     "a run it was shown in": lambda book, id: book.credit(won("r2", id)),
     "a run that wrote it": lambda book, _: book.credit(wrote("r2", GUESTS)),
     "feedback": lambda book, _: book.feedback("r1"),
     "a decision": lambda book, id: book.retire(id, "not wanted"),
-    "an edit": lambda book, id: book.load(a_line(book, id, f"{GUESTS[:-1]} or busy time of yours."), update=True),
     "an undo": lambda book, _: book.undo("e2"),
 }
 
@@ -286,7 +279,7 @@ def test_a_lesson_forgotten_while_another_writer_works_is_nowhere(book_on: Any, 
 
 
 @pytest.mark.req("D15", "I7")
-def test_the_next_sweep_removes_what_a_dead_writer_left_of_a_forgotten_lesson(
+def test_a_later_run_removes_what_a_dead_writer_left_of_a_forgotten_lesson(
     book_on: Any, clock: Any, interrupted: Any
 ) -> None:
     book, other = book_on(interrupted), book_on(interrupted)
@@ -295,10 +288,10 @@ def test_the_next_sweep_removes_what_a_dead_writer_left_of_a_forgotten_lesson(
     book.forget(id)
     interrupted.put(kept.namespace, kept.key, kept.value)
     interrupted.put((*other.namespace, "evidence", id), "change/000001/aa", {"type": "change", "before": kept.value})
-    book.sweep()
+    access.run(book.store, upkeep.drop_old(book._shelf))
     assert "busy time" not in str([item.value for item in interrupted.search((), limit=100)])
     clock.pass_by(days=2)
-    book.sweep()
+    access.run(book.store, upkeep.drop_old(book._shelf))
     assert interrupted.search((*book.namespace, "evidence", "~forgotten")) == []
 
 

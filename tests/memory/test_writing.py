@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import timedelta
 from typing import Any
 
@@ -272,25 +271,6 @@ def test_two_who_give_one_name_at_once_take_no_place_from_another_lesson(book_on
     interrupted.first = lambda: other.add(formal)
     book.add(short)
     assert len(book.lessons(status=["candidate", "active", "probation"])) == 3
-
-
-@pytest.mark.req("D16", "I8")
-def test_a_sweep_leaves_one_value_of_a_name_that_two_wrote_at_once_if_one_died(book_on: Any, interrupted: Any) -> None:
-    book, other = book_on(interrupted), book_on(interrupted)
-    formal, short = (
-        Lesson(kind="preference", name="tone", text=text) for text in ("Write formally.", "Write short mails.")
-    )
-
-    def meanwhile() -> None:
-        other.add(formal)
-        interrupted.after = sys.exit
-
-    interrupted.first = meanwhile
-    with pytest.raises(SystemExit):
-        book.add(short)
-    assert len(book.profile()) == 2
-    book.sweep()
-    assert len(book.profile()) == 1
 
 
 @pytest.mark.req("D18")

@@ -516,6 +516,56 @@ def test_the_time_a_person_takes_to_approve_a_call_or_to_answer_a_tool_is_not_co
     assert result["outcome"].seconds == 0
 
 
+@pytest.mark.req("C4", "M5")
+def test_a_model_that_fails_after_a_reflection_costs_no_plan_and_earns_the_new_lesson_no_win():
+    faults = [ConnectionError("503")]
+
+    def decide(question: Any) -> Any:
+        if "Give the weekday." not in question.text:
+            return call("book", hour="noon")
+        if faults:
+            raise faults.pop()
+        return say("11:00")
+
+    @tool
+    def book(hour: str) -> str:
+        """Book an hour."""
+        raise ValueError(f"{hour} is no hour")
+
+    memo = {"kind": "rule", "text": "Give the calendar a weekday, never a date.", "when": "booking an hour"}
+    model, store = RoleModel(decide, reflection("Give the weekday.", memory_to_write=[memo])), InMemoryStore()
+    ours = ReflexionMiddleware(store=store, memory=MemoryPolicy(namespace=("n",)), limits=Limits(model_retries=0))
+    agent = create_agent(model, [book], middleware=[ours], checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "t"}}
+    with pytest.raises(ConnectionError):
+        agent.invoke(TASK, thread)
+    outcome = agent.invoke(None, thread)["outcome"]
+    (lesson,) = LessonBook(store, ("n",)).lessons()
+    assert (outcome.lessons_used, outcome.lessons_written) == ([], [lesson.id])
+    assert (len(outcome.reflections), lesson.shown) == (1, 0)
+
+
+@pytest.mark.req("M2", "K8")
+@pytest.mark.parametrize("ours_first", [True, False])
+@pytest.mark.parametrize("kind", ["reject", "respond"])
+def test_what_a_person_decides_about_one_call_is_no_failure_in_either_order(ours_first, kind):
+    @tool
+    def book(hour: str) -> str:
+        """Book an hour."""
+        return f"{hour} is booked"
+
+    ours = ReflexionMiddleware(tool_checks={"book": lambda text, _: "booked" in text})
+    approvals = HumanInTheLoopMiddleware(interrupt_on={"book": True}, interrupt_mode="per_call")
+    model = RoleModel([call("book", hour="11:00"), say("ok")], reflection())
+    both: Any = [ours, approvals] if ours_first else [approvals, ours]
+    agent = create_agent(model, [book], middleware=both, checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "t"}}
+    (asked,) = agent.invoke(TASK, thread)["__interrupt__"]
+    decision = {"type": kind, "message": "We wait."}
+    outcome = agent.invoke(Command(resume={asked.id: decision}), thread)["outcome"]
+    assert (outcome.answer, outcome.failures, outcome.reflections) == ("ok", [], [])
+
+
 @pytest.mark.slow
 @pytest.mark.req("M5", "I11")
 @pytest.mark.filterwarnings("ignore:The v3 streaming protocol")

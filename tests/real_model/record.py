@@ -19,7 +19,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 
 from langgraph_reflexion import Limits, create_reflexion_agent, create_trial_graph
 from langgraph_reflexion.checks import llm_judge
-from langgraph_reflexion.evals import load_tasks
+from langgraph_reflexion.evals.tasks import load_tasks
 from langgraph_reflexion.graph.demo import TASK, busy_times, is_free
 from small_model import DECISION_FORM, small_model, small_model_server
 

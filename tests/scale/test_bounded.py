@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import statistics
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -18,7 +17,6 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 
 from langgraph_reflexion import Episode, FaissStore, Lesson, LessonBook, MemoryPolicy
-from langgraph_reflexion.cli import main
 from langgraph_reflexion.driver import run_sync
 from langgraph_reflexion.memory import access, history, index, upkeep, writing
 from langgraph_reflexion.memory.credit import PLACES
@@ -196,7 +194,7 @@ def test_a_credit_reads_at_most_200_items_at_a_hundred_runs_a_second() -> None:
 
 
 @pytest.mark.req("O1")
-def test_a_run_that_is_recorded_late_while_a_sweep_waits_is_not_lost() -> None:
+def test_a_run_that_is_recorded_late_while_a_slow_writer_sums_up_is_not_lost() -> None:
     clock, store = Clock(), InMemoryStore()
     book = LessonBook(store, ("team",), MemoryPolicy(), clock)
     lesson = book.add(violin()).lesson
@@ -205,7 +203,7 @@ def test_a_run_that_is_recorded_late_while_a_sweep_waits_is_not_lost() -> None:
         book.credit(a_run(f"run-{i}", [lesson.id]))
     clock.now += timedelta(seconds=10)
     book.credit(a_run("young", [lesson.id]))
-    plan = upkeep.sweep(book._shelf)
+    plan = upkeep.sum_up_runs(book._shelf, lesson.id)
     read = access._answer(store, next(plan))  # the evidence
     clock.now -= timedelta(seconds=0.5)
     book.credit(a_run("late", [lesson.id]))
@@ -243,9 +241,7 @@ def test_two_who_count_the_same_runs_together_lose_and_double_nothing(both_count
 
 @pytest.mark.slow
 @pytest.mark.req("O1")
-def test_a_sweep_leaves_the_latest_episodes_and_the_counts_of_the_rest(
-    store: BaseStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_latest_episodes_stay_and_the_counts_of_the_rest(store: BaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upkeep, "NOTES_KEPT", 1)
     clock = Clock()
     book = LessonBook(store, ("team",), MemoryPolicy(keep_runs=500), clock)
@@ -255,14 +251,13 @@ def test_a_sweep_leaves_the_latest_episodes_and_the_counts_of_the_rest(
         clock.now += 2 * upkeep.LATE
         book.credit(a_run(f"run-{i}", [lesson.id]))
     small = LessonBook(store, ("team",), MemoryPolicy(keep_runs=20), clock)
-    swept = small.sweep()
-    assert (swept.runs, swept.episodes) == (29, 10)
+    access.run(store, upkeep.sum_up_runs(small._shelf, lesson.id))
+    access.run(store, upkeep.drop_old(small._shelf))
     assert isinstance(store, FaissStore) or len(store.search(book._shelf.notes, limit=100)) == 1
     left = [item.key for item in store.search(("team", "episodes"), limit=100)]
     assert len(left) == 20
     assert isinstance(store, SqliteStore) or set(left) == {f"run-{i}" for i in range(10, 30)}  # it counts in seconds
     assert small.stats()["wins"] == 30
-    assert small.sweep()[:2] == (0, 0)
 
 
 @pytest.mark.req("O1")
@@ -292,32 +287,3 @@ def test_statistics_read_a_sample_and_count_the_rest(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(history, "SAMPLE", 73)
     assert (book.stats()["lessons"], book.stats()["live"]) == (73, 73)
     assert "sampled" not in book.stats()
-
-
-@pytest.mark.req("O1")
-def test_the_sweep_command_may_run_on_a_schedule_while_others_write(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file, clock = tmp_path / "lessons.db", Clock()
-    sweep = ["memory", "sweep", "--store", str(file), "--namespace", "team"]
-    with FaissStore(file) as store:
-        book = LessonBook(store, ("team",), MemoryPolicy(), clock)
-        lesson = book.add(violin()).lesson
-        assert lesson is not None
-
-        def write(runs: range) -> None:
-            for i in runs:
-                clock.now += timedelta(seconds=1)
-                book.credit(a_run(f"run-{i}", [lesson.id]))
-
-        clock.now = datetime(2026, 3, 4, 12, tzinfo=UTC)  # before the command's own clock
-        write(range(30))
-        assert main(sweep) == 0
-        assert capsys.readouterr().out.startswith("30 runs ")
-        writer = threading.Thread(target=write, args=(range(30, 60),))
-        writer.start()
-        codes = [main(sweep) for _ in range(3)]
-        writer.join()
-        assert codes == [0, 0, 0]
-        assert [(one.shown, one.wins) for one in book.lessons()] == [(60, 60)]
-        assert [one.lesson.wins for one in book.search("violin")] == [60]

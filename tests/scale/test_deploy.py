@@ -21,7 +21,7 @@ def test_the_page_on_scale_separates_measured_figures_from_estimates() -> None:
 @pytest.mark.external
 def test_the_server_file_is_one_that_langgraph_accepts() -> None:
     config = pytest.importorskip("langgraph_cli.config")
-    assert set(config.validate_config_file(ROOT / "langgraph.json")["graphs"]) == {"demo", "agent", "distill"}
+    assert set(config.validate_config_file(ROOT / "langgraph.json")["graphs"]) == {"demo", "agent"}
 
 
 @pytest.mark.external

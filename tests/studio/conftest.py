@@ -172,7 +172,6 @@ def signed_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "asking": "./asking.py:asking",
         "planning": "./planning.py:planning",
         "demo": f"{STUDIO}:demo",
-        "distill": f"{STUDIO}:distill",
     }
     http = {"app": "langgraph_reflexion.server:app", "enable_custom_route_auth": True}
     settings = {"dependencies": ["."], "graphs": graphs, "auth": {"path": "./signing_in.py:auth"}, "http": http}

@@ -40,7 +40,7 @@ def places(store: InMemoryStore) -> set[tuple[str, ...]]:
 @pytest.mark.req("J1")
 def test_each_graph_that_langgraph_json_names_can_be_made_without_a_key() -> None:
     named = json.loads((Path(__file__).parents[2] / "langgraph.json").read_text())["graphs"]
-    assert set(named) == {"demo", "agent", "distill"}
+    assert set(named) == {"demo", "agent"}
     for name, place in named.items():
         module, _, factory = place.partition(":")
         assert module == studio.__name__

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -127,40 +126,3 @@ def test_without_authentication_the_page_is_there_for_each_user_that_is_named(lo
         away = {"origin": "https://elsewhere.example"}
         refused = here.post(f"/lessons/{lesson['id']}/approve", params={"user": "gwen"}, headers=away)
         assert refused.status_code == 403
-
-
-def test_the_servers_own_page_describes_the_routes(looked_into: str):
-    paths = httpx.get(f"{looked_into}/openapi.json", timeout=60).json()["paths"]
-    assert {"get", "delete"} == set(paths["/memory/{agent}/lessons/{id}"])
-    assert paths["/memory/{agent}/runs/{id}"]["get"]["tags"] == ["Memory"]
-    ours = [about for path, methods in paths.items() if path.startswith("/memory/") for about in methods.values()]
-    assert len(ours) == 12
-    assert all(about["summary"] and about["responses"] and about["parameters"][0]["name"] == "agent" for about in ours)
-    assert '{"why": "..."}' in paths["/memory/{agent}/lessons/{id}/retire"]["post"]["description"]
-
-
-@pytest.mark.req("D12")
-def test_lessons_are_distilled_on_a_schedule_each_users_apart(signed_in: str, client: Client):
-    for user in ("eve", "finn"):
-        keep_two(client(signed_in, user), user)
-    eve = client(signed_in, "eve")
-    cron = eve.crons.create("distill", schedule="* * * * * */2", input={"agent": "demo"})
-    with asking(signed_in, "eve") as here, asking(signed_in, "finn") as other:
-        until = time.monotonic() + 60
-        while not (patterns := here.get("/lessons", params={"kind": "pattern"}).json()):
-            assert time.monotonic() < until, "nothing was distilled"
-            time.sleep(0.5)
-        eve.crons.delete(cron["cron_id"])
-        assert [len(one["supersedes"]) for one in patterns] == [2]
-        assert other.get("/lessons", params={"kind": "pattern"}).json() == [], "finn's are finn's"
-    finn = client(signed_in, "finn")
-    made = [finn.runs.wait(None, "distill", input={"agent": "demo"})["patterns"] for _ in range(2)]
-    assert [len(one) for one in made] == [1, 0]
-
-
-def keep_two(here: Any, user: str) -> None:
-    """Two lessons that say much the same, as a run would keep them."""
-    for number, whose in enumerate(("the team", "each guest")):
-        text = f"Check a meeting slot against busy times of {whose}'s calendar."
-        lesson = Lesson(kind="rule", text=text, id=f"{user}{number}", created_at=LATELY, sources=[f"e{number}"])
-        here.store.put_item(("reflexion", "demo", user, "lessons"), lesson.id, lesson.model_dump(mode="json"))

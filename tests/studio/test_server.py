@@ -44,7 +44,7 @@ def lessons(client: Any) -> dict[tuple[str, ...], list[Any]]:
 @pytest.mark.req("G1", "J1")
 def test_it_starts_without_a_key_and_serves_every_graph(shipped: str, client: Client) -> None:
     found = {one["graph_id"] for one in client(shipped).assistants.search(limit=20)}
-    assert found == {"demo", "agent", "distill"}
+    assert found == {"demo", "agent"}
 
 
 @pytest.mark.req("G1")

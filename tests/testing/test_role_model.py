@@ -15,11 +15,11 @@ from langgraph_reflexion.testing import (
     Question,
     RoleModel,
     ScriptExhausted,
-    TextOnlyRoleModel,
     call,
     reflection,
     say,
 )
+from text_only import TextOnlyRoleModel
 
 
 @tool

@@ -208,3 +208,19 @@ def test_a_function_that_pauses_and_a_check_that_pauses_are_resumed_each_in_its_
         asked.append(graph.invoke(Command(resume=reply), thread())["__interrupt__"][0].value)
     assert graph.invoke(Command(resume=True), thread())["outcome"].status == "success"
     assert asked == ["what?", "is no right?", "what?", "is yes right?"]
+
+
+@pytest.mark.req("F9", "I2")
+@pytest.mark.parametrize("make", [create_agent, create_reflexion_agent])
+def test_a_worker_that_keeps_its_thread_counts_the_calls_of_this_task_alone(made, make, thread):
+    @tool
+    def confirm(what: str) -> str:
+        """Ask a person."""
+        return str(interrupt(what))
+
+    model = RoleModel([turn for _ in range(3) for turn in (call("confirm", what="x"), say("11:00"))])
+    graph = made(make(model, [confirm], checkpointer=True), [lambda *_: None], checkpointer=InMemorySaver())
+    for _ in range(3):
+        graph.invoke({"messages": [("user", "Plan it.")]}, thread())
+        outcome = graph.invoke(Command(resume="yes"), thread())["outcome"]
+        assert (outcome.status, outcome.usage.calls) == ("success", 2)

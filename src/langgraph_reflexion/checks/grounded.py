@@ -94,23 +94,20 @@ _NO_NAMES |= word_set(
 units, and what opens a sentence before a comma."""
 
 
-def grounded(share: float = 0.6) -> Check:
+def grounded() -> Check:
     """Accept an answer whose names, numbers, dates and quotations occur in the question or the observations.
 
     They may be written differently: 1.2 million for 1,200,000, 7 March 1876 for 1876-03-07, initials for a name. If the
     question asks for a computation, a number may follow from the observed ones. In an answer of a few words every word
-    must occur. `share` is the share of words that must be known in a name of three or more words. The verdict names
-    what does not occur. No model is used.
+    must occur. The verdict names what does not occur. No model is used.
     """
-    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1:
-        raise ValueError(f"`share` must be a number above 0 and at most 1, got {share!r}")
 
     def judge(answer: Any, run: Run) -> Waits[Verdict]:
         text = _both_ends(content_of(answer), LONGEST_ANSWER)
         source = _relevant_part("\n".join([run.task, *run.observations]), text)
 
         def issues() -> list[str]:
-            unknown = dict.fromkeys(_unknown_in(text, run.task, source, share))
+            unknown = dict.fromkeys(_unknown_in(text, run.task, source))
             return [f"{claim} is neither in the question nor in the observations" for claim in unknown]
 
         found = (yield in_thread(issues, own=True)) if len(source) > IN_THREAD else issues()
@@ -138,7 +135,7 @@ def _relevant_part(source: str, answer: str) -> str:
     return _both_ends("".join(dict.fromkeys(kept)), LONGEST_SOURCE)
 
 
-def _unknown_in(answer: str, question: str, text: str, share: float) -> Iterator[str]:
+def _unknown_in(answer: str, question: str, text: str) -> Iterator[str]:
     """Yield each claim of the answer that the source does not hold, as the answer writes it."""
     source = _Source(text)
     answer = _MARKUP.sub(" ", answer)
@@ -160,12 +157,9 @@ def _unknown_in(answer: str, question: str, text: str, share: float) -> Iterator
             all(source.has_number(value, is_computed, is_approximate) for value in reading) for reading in readings
         ):
             yield number.text
-    known, unknown_names = False, list[str]()
-    for name, follows_comma in _german_names_in(rest) if is_german(rest) else _names_in(rest):
-        before, known = known, source.has_name(name, share)
-        if not known and not (follows_comma and before):  # in "Paris, France" the second name only places the first
-            unknown_names.append(name)
-            yield name
+    names = _german_names_in(rest) if is_german(rest) else _names_in(rest)
+    unknown_names = [name for name in names if not source.has_name(name)]
+    yield from unknown_names
     has_numbers = bool(dates) or any(True for _ in numbers_in(rest))
     if is_short and not (quotes or unknown_names or has_numbers or _CLAIMS_NOTHING.search(answer)):
         yield from _unknown_words(answer, source)  # next to a number, ordinary words are its unit
@@ -212,32 +206,26 @@ def _normalize(text: str) -> str:
     return " ".join(re.findall(r"[^\W_]+", flat))
 
 
-def _names_in(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield runs of capitalized words, and whether each only follows another name and a comma.
+def _names_in(text: str) -> Iterator[str]:
+    """Yield runs of capitalized words.
 
     The first word of a longer sentence has its capital from its place, and is no name by itself.
     """
     for sentence in filter(None, _SENTENCE.split(text)):
-        ends_in_name = False
         for at, part in enumerate(re.split(r"[,;()]", sentence)):
-            words = _WORD.findall(part)
-            runs = list(_capitalized_runs(words, begins_sentence=at == 0))
-            for start, run in runs:
-                if name := _without_last_particles(run):
-                    yield name, ends_in_name and start == 0 and len(run) <= 2
-            ends_in_name = bool(runs) and runs[-1][0] + len(runs[-1][1]) == len(words)
+            yield from _capitalized_runs(_WORD.findall(part), begins_sentence=at == 0)
 
 
-def _german_names_in(text: str) -> Iterator[tuple[str, bool]]:
+def _german_names_in(text: str) -> Iterator[str]:
     """Yield the last of several capitalized words inside a sentence, as in "Firma Brandt": one alone is any noun."""
     for sentence in _SENTENCE.split(text):
         words = ["", *_WORD.findall(sentence)[1:], ""]
         for before, word, after in zip(words, words[1:], words[2:], strict=False):
             if before[:1].isupper() and word[:1].isupper() and not after[:1].isupper():
-                yield word.rstrip("."), False
+                yield word.rstrip(".")
 
 
-def _capitalized_runs(words: list[str], *, begins_sentence: bool) -> Iterator[tuple[int, list[str]]]:
+def _capitalized_runs(words: list[str], *, begins_sentence: bool) -> Iterator[str]:
     is_capital = [
         word[:1].isupper() and word.strip(".").casefold() not in _NO_NAMES and not _IN_WORDS.fullmatch(word)
         for word in words
@@ -249,18 +237,11 @@ def _capitalized_runs(words: list[str], *, begins_sentence: bool) -> Iterator[tu
         joins = bool(run) and word.strip(".").casefold() in _NAME_PARTICLES and i + 1 < len(words)
         if is_capital[i] or (joins and is_capital[i + 1]):
             run.append(word)
-            continue
-        if run:
-            yield i - len(run), run
+        elif run:
+            yield " ".join(run).rstrip(".")
             run = []
     if run:
-        yield len(words) - len(run), run
-
-
-def _without_last_particles(run: list[str]) -> str:
-    while run and run[-1].casefold().strip(".") in _NAME_PARTICLES:
-        run.pop()
-    return " ".join(run).rstrip(".") if run else ""
+        yield " ".join(run).rstrip(".")
 
 
 def _is_derived(word: str, other: str) -> bool:
@@ -307,20 +288,18 @@ class _Source:
     def _initials(self) -> frozenset[str]:
         """The abbreviations, of two letters or more, that the source's own names would have."""
         found: set[str] = set()
-        for name, _ in _names_in(self.text):
+        for name in _names_in(self.text):
             letters = "".join(word[0] for word in name.split() if word[0].isupper()).casefold()[:12]
             found |= {letters[i:j] for i in range(len(letters)) for j in range(i + 2, len(letters) + 1)}
         return frozenset(found)
 
-    def has_name(self, name: str, share: float) -> bool:
-        """Whether it contains a name verbatim, by enough of its words, or by its abbreviation."""
+    def has_name(self, name: str) -> bool:
+        """Whether it contains a name verbatim, by its words, or by its abbreviation."""
         if self.has(name):
             return True
         words = [word for word in _normalize(name).split() if word not in _NAME_PARTICLES]
-        known = sum(map(self.has_word, words))
-        if known == len(words) or (len(words) > 2 and known >= share * len(words)):
-            return True
-        return len(words) > 1 and "".join(word[0] for word in words) in self._words
+        is_abbreviated = len(words) > 1 and "".join(word[0] for word in words) in self._words
+        return is_abbreviated or all(map(self.has_word, words))
 
     def has_date(self, date: Date) -> bool:
         """Whether it has this date, or all its numbers and no other date of the same year or day."""

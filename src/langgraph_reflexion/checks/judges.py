@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -31,7 +30,7 @@ from langgraph_reflexion.nodes.models.response_format import ask_for_json
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Dimension, Run, Verdict
-from langgraph_reflexion.text.json_text import TangledError, Whole, values_in, without_thinking
+from langgraph_reflexion.text.json_text import TangledError, Whole, score_in, values_in, without_thinking
 from langgraph_reflexion.text.likeness import likeness
 
 logger = logging.getLogger(__name__)
@@ -54,7 +53,6 @@ DIMENSIONS = {
 ACCEPTANCE = ("passed", "success", "satisfactory", "is_satisfactory", "satisfied")
 FEEDBACK = ("feedback", "overall_feedback", "evaluation_reason", "reason")
 ISSUES = ("issues", "specific_issues", "improvement_suggestions", "suggestions")
-_SCORE = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*(?:%|(?:/|out of)\s*([1-9]\d*))?\s*", re.IGNORECASE)
 _KEYS = {"judge": ("passed", "feedback", "issues")}
 _KEYS["judge_satisfaction"] = ("is_satisfactory", "evaluation_reason", "improvement_suggestions")
 
@@ -289,7 +287,7 @@ def _verdict(fields: Mapping[str, Any], success_score: float) -> Verdict:
     if None in stated or len(stated) > 1:
         return _unreadable("it does not say clearly whether it accepts")
     raw = fields.get("score")
-    score = _score(raw)
+    score = score_in(raw)
     unread = raw is not None and score is None
     if stated != {False} and (unread or (not stated and score is None)):
         return _unreadable(f"its score {raw!r} cannot be read")
@@ -313,15 +311,6 @@ def _truth(value: Any) -> bool | None:
     return bool(value) if value in (0, 1) else None
 
 
-def _score(value: Any) -> float | None:
-    """A score of 100: 85, "85", "85%", "8/10" or "8 out of 10"."""
-    if isinstance(value, str) and (found := _SCORE.fullmatch(value)):
-        value = float(found[1]) * (100 / float(found[2]) if found[2] else 1)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return None
-    return float(value)
-
-
 def _read_dimensions(given: Any) -> tuple[dict[str, Dimension], list[str]]:
     """Dimensions from an object of scores or of objects, or from a list of objects with a name."""
     if isinstance(given, list):
@@ -331,7 +320,7 @@ def _read_dimensions(given: Any) -> tuple[dict[str, Dimension], list[str]]:
     for name, item in given.items() if isinstance(given, dict) else ():
         fields = item if isinstance(item, dict) else {"score": item}
         feedback = " ".join(text for key in FEEDBACK for text in _texts(fields.get(key)))
-        if (score := _score(fields.get("score"))) is None:
+        if (score := score_in(fields.get("score"))) is None:
             notes.append(f"the score of {name} cannot be read" + (f": {feedback}" if feedback else ""))
         else:
             found[name] = Dimension(score=score, feedback=feedback)

@@ -19,12 +19,13 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from langgraph_reflexion.driver import Waits, either, in_thread
+from langgraph_reflexion.driver import Waits, either, in_thread, start_thread
 
 logger = logging.getLogger(__name__)
 
@@ -223,13 +224,38 @@ def _options(isolation: Isolation) -> dict[str, Any]:
 
 
 def _run(isolation: Isolation, job: bytes, seconds: float) -> _End:
-    with subprocess.Popen((*isolation.prefix, *PYTHON, RUNNER), **_options(isolation)) as process:
-        late = threading.Event()
+    return _finish(_start(isolation), job, seconds)
 
-        def stop() -> None:
-            late.set()
-            _kill(process)
 
+async def _run_later(isolation: Isolation, job: bytes, seconds: float) -> _End:
+    """Run it in a thread of its own. Cancelling ends the process, also one that is only about to start."""
+    started: Future[subprocess.Popen[bytes]] = Future()
+
+    def run() -> _End:
+        process = _start(isolation)
+        started.set_result(process)
+        return _finish(process, job, seconds)
+
+    try:
+        return await asyncio.wrap_future(start_thread(run))
+    except asyncio.CancelledError:
+        started.add_done_callback(lambda process: _kill(process.result()))
+        raise
+
+
+def _start(isolation: Isolation) -> subprocess.Popen[bytes]:
+    return subprocess.Popen((*isolation.prefix, *PYTHON, RUNNER), **_options(isolation))
+
+
+def _finish(process: subprocess.Popen[bytes], job: bytes, seconds: float) -> _End:
+    """Give the process its job and wait for its end, which comes after so many seconds at the latest."""
+    late = threading.Event()
+
+    def stop() -> None:
+        late.set()
+        _kill(process)
+
+    with process:
         timer = threading.Timer(seconds, stop)
         timer.daemon = True
         timer.start()
@@ -248,32 +274,7 @@ def _run(isolation: Isolation, job: bytes, seconds: float) -> _End:
     return _End(output, process.returncode, late.is_set())
 
 
-async def _run_later(isolation: Isolation, job: bytes, seconds: float) -> _End:
-    command: tuple[str, ...] = (*isolation.prefix, *PYTHON, RUNNER)
-    process = await asyncio.create_subprocess_exec(command[0], *command[1:], **_options(isolation))
-    assert process.stdin is not None
-    assert process.stdout is not None
-    output, late = b"", False
-    try:
-        async with asyncio.timeout(seconds):
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                process.stdin.write(job)
-                await process.stdin.drain()
-            process.stdin.close()
-            while len(output) < LONGEST_REPLY * 2 and (more := await process.stdout.read(65536)):
-                output += more
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), 1.0)
-    except TimeoutError:
-        late = True
-    finally:
-        _kill(process)
-        await process.wait()
-        process._transport.close()  # type: ignore[attr-defined]
-    return _End(output, process.returncode, late)
-
-
-def _kill(process: Any) -> None:
+def _kill(process: subprocess.Popen[bytes]) -> None:
     """Kill the process and everything it started."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if os.name == "nt":

@@ -1,23 +1,19 @@
 """`static_code`: read the Python code of an answer without running it: it compiles, and it uses nothing forbidden.
 
-Names are followed through imports, aliases, attributes (`random._os`) and text that is a constant (`getattr(m, "x")`).
-What hides a name, such as `__globals__` or an import of computed text, is refused as well. This stops mistakes. Only
-isolation stops an attack.
+Names are followed through imports and attributes. This stops mistakes. Only isolation stops an attack.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
-import sys
 import warnings
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from langgraph_reflexion.checks.check import Check
 from langgraph_reflexion.checks.coding import code_of
 from langgraph_reflexion.schemas import Run, Verdict
-from langgraph_reflexion.text.tokens import word_set
 
 DANGEROUS = (
     "os", "sys.modules", "subprocess", "socket", "shutil", "ctypes", "multiprocessing", "importlib", "pickle",
@@ -30,16 +26,9 @@ SAME_AS = {
     "exec": ("runpy", "code", "codeop", "pdb", "bdb", "timeit", "trace", "profile", "cProfile"),
     "open": ("io.open", "io.FileIO", "codecs.open", "pathlib", "fileinput", "tempfile", "linecache"),
 }
-"""Other names of the standard library for the same thing. A leading underscore (`_socket`) needs no entry."""
-_HIDES = word_set(
-    """
-    __subclasses__ __globals__ __builtins__ __loader__ __spec__ __mro__ __bases__ __code__ __closure__ f_globals
-    f_builtins f_back gi_frame tb_frame cr_frame
-    """
-)
-"""Attributes that lead from any object to what its code can reach."""
+"""Other names of the standard library for the same thing."""
 _BUILTINS = frozenset(dir(builtins))
-_IMPORTERS = ("__import__", "importlib.import_module", "importlib.__import__")
+_IMPORTERS = ("__import__", "importlib.import_module")
 
 
 def static_code(forbid: Iterable[str] = DANGEROUS) -> Check:
@@ -76,52 +65,45 @@ def _issues(code: str, forbidden: Collection[str]) -> list[str]:
 
 
 def _forbidden_uses(tree: ast.AST, forbidden: Collection[str]) -> Iterator[str]:
-    names = _aliases(tree)
+    names = _imported_names(tree)
     arguments = set(_uses_of_arguments(tree, names))
     for node in ast.walk(tree):
-        line = f"line {getattr(node, 'lineno', 0)}:"
-        for path in () if node in arguments else _paths(node, names):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            verb, paths = "imports", _imports(node)
+        else:
+            path = None if node in arguments else _path(node, names)
+            verb, paths = "uses", [path] if path else []
+        for path in paths:
             if (name := _match(path, forbidden)) is not None:
-                verb = "imports" if isinstance(node, (ast.Import, ast.ImportFrom)) else "uses"
-                yield f"{line} it {verb} {path}, and {name} is forbidden"
-        if forbidden and (hidden := _hidden_name(node, names, forbidden)):
-            yield f"{line} {hidden}, which hides what it reaches"
+                yield f"line {getattr(node, 'lineno', 0)}: it {verb} {path}, and {name} is forbidden"
 
 
 def _match(path: str, forbidden: Collection[str]) -> str | None:
-    """The forbidden name that a path reaches: as a whole, from its start, or in a standard library module."""
-    parts = [part.lstrip("_") or part for part in path.split(".")]
-    starts = range(len(parts)) if parts[0] in sys.stdlib_module_names else range(1)
+    """The forbidden name that a path reaches."""
     for name in forbidden:
-        if path.endswith(".*") and f"{name}.".startswith(path[:-1]):  # from os import *
+        is_in_it = path == name or path.startswith(f"{name}.")
+        if is_in_it or (path.endswith(".*") and name.startswith(path[:-1])):  # from os import *
             return name
-        for start in range(1) if name in _BUILTINS else starts:
-            reached = ".".join(parts[start:])
-            if path == name or reached == name or reached.startswith(f"{name}."):
-                return name
     return None
 
 
-def _aliases(tree: ast.AST) -> dict[str, str]:
-    """The full names of imports, and of variables that are only aliases of them."""
-    names: dict[str, str] = {}
+def _imports(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """The full names of what is imported, without what is relative to the code's own place."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [] if node.level else [f"{node.module}.{alias.name}" for alias in node.names]
+
+
+def _imported_names(tree: ast.AST) -> dict[str, str]:
+    """The full names that imported names stand for."""
+    found: dict[str, str] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                names[alias.asname or alias.name.split(".")[0]] = (
-                    alias.name if alias.asname else alias.name.split(".")[0]
-                )
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            names |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
-    for _ in range(4):  # a name of a name of a name
-        for node in ast.walk(tree):
-            if isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                path = _path(node.value, names)
-                for target in targets if path is not None else ():
-                    if isinstance(target, ast.Name):
-                        names.setdefault(target.id, str(path))
-    return names
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for alias, path in zip(node.names, _imports(node), strict=False):
+                if isinstance(node, ast.Import) and alias.asname is None:  # `import os.path` makes the name `os`
+                    path = path.split(".")[0]
+                found[alias.asname or path.split(".")[-1]] = path
+    return found
 
 
 def _uses_of_arguments(tree: ast.AST, names: Collection[str]) -> Iterator[ast.AST]:
@@ -134,75 +116,14 @@ def _uses_of_arguments(tree: ast.AST, names: Collection[str]) -> Iterator[ast.AS
                 yield from (inner for inner in ast.walk(part) if isinstance(inner, ast.Name) and inner.id in own)
 
 
-def _paths(node: ast.AST, names: dict[str, str]) -> Iterator[str]:
-    """The full names of what a node imports or uses."""
-    if isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.ImportFrom) and not node.level:
-        yield from (f"{node.module}.{alias.name}" for alias in node.names)
-    elif isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)):
-        path, root = _path(node, names), node
-        while isinstance(root, (ast.Attribute, ast.Subscript)):
-            root = root.value  # type: ignore[assignment]
-        known = isinstance(root, ast.Call) or (
-            isinstance(root, ast.Name) and (root.id in names or root.id in _BUILTINS)
-        )
-        if path is not None and known:
-            yield path
-
-
-def _path(node: ast.AST, names: dict[str, str]) -> str | None:
-    """The dotted name that an expression reaches, as far as its text says."""
+def _path(node: ast.AST, names: Mapping[str, str]) -> str | None:
+    """The full name that an expression reaches, if it begins with an import or a built-in function."""
     if isinstance(node, ast.Name):
-        return _bare(names.get(node.id, node.id))
+        return names.get(node.id, node.id if node.id in _BUILTINS else None)
     if isinstance(node, ast.Attribute):
-        return _joined(_path(node.value, names), node.attr)
-    if isinstance(node, ast.Subscript) and (key := _text(node.slice)):
         owner = _path(node.value, names)
-        if owner in ("sys.modules", "__builtins__", "__dict__"):
-            return _bare(key)
-        if isinstance(node.value, ast.Call) and _path(node.value.func, names) in ("globals", "locals", "vars"):
-            return _bare(names.get(key, key))
-        if owner is not None and owner.endswith(".__dict__"):
-            return _joined(owner.removesuffix(".__dict__"), key)
-    if isinstance(node, ast.Call):
-        called, given = _path(node.func, names), [_text(argument) for argument in node.args]
-        if called in _IMPORTERS and given and given[0]:
-            return given[0]
-        if called == "getattr" and len(given) > 1 and given[1]:
-            return _joined(_path(node.args[0], names), given[1])
+        return f"{owner}.{node.attr}".removeprefix("builtins.") if owner is not None else None
+    if isinstance(node, ast.Call) and node.args and _path(node.func, names) in _IMPORTERS:
+        module = node.args[0]
+        return str(module.value) if isinstance(module, ast.Constant) else None
     return None
-
-
-def _joined(owner: str | None, name: str) -> str | None:
-    return None if owner is None else _bare(f"{owner}.{name}")
-
-
-def _bare(path: str) -> str:
-    return path.removeprefix("builtins.").removeprefix("__builtins__.")
-
-
-def _text(node: ast.AST | None) -> str | None:
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
-
-
-def _hidden_name(node: ast.AST, names: dict[str, str], forbidden: Collection[str]) -> str | None:
-    """Code that reaches something whose name is not in the text."""
-    word = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-    if word in _HIDES:
-        return f"it uses {word}"
-    if not isinstance(node, ast.Call):
-        return None
-    called, first = _path(node.func, names), _text(node.args[0]) if node.args else None
-    if called in _IMPORTERS and first is None:
-        return f"it calls {called} with a computed name"
-    if called == "getattr" and len(node.args) > 1 and not _text(node.args[1]):
-        owner = (_path(node.args[0], names) or "").split(".")[0]
-        of_module = owner in {path.split(".")[0] for path in names.values()}
-        return "it calls getattr on a module with a computed name" if of_module else None
-    if called in ("eval", "exec", "compile"):
-        if first is None:
-            return f"it calls {called} on computed text"
-        inside = _issues(first, forbidden)
-        return f"it calls {called} on {first!r} ({inside[0]})" if inside else None
-    return "it calls vars on an object" if called == "vars" and node.args else None

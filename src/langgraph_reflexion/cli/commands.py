@@ -107,7 +107,7 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
 
 def _add_run_options(run: argparse.ArgumentParser) -> None:
     add = run.add_argument
-    add("task", metavar="TASK", nargs="?", help="what to do, or the answer to a thread's question")
+    add("task", metavar="TASK", help="what to do")
     add("--model", metavar="NAME", required=True, help="provider:name, such as openai:gpt-4o-mini")
     add("--base-url", metavar="URL", type=url, help="a server that speaks OpenAI's protocol")
     add("--tools", metavar="MODULE:NAME", help="a list of tools in your own module")
@@ -115,8 +115,6 @@ def _add_run_options(run: argparse.ArgumentParser) -> None:
     add("--max-steps", metavar="N", type=positive, help="maximum number of decisions")
     add("--deadline", metavar="SECONDS", type=seconds, help="maximum time")
     add("--store", metavar="FILE", help="keep lessons in this file, or at a postgresql:// address")
-    add("--state", metavar="FILE", type=Path, help="keep the run in this SQLite file, to resume it")
-    add("--thread", metavar="ID", help="which run of --state; without TASK it continues where it stopped")
     add("--json", action="store_true", help="print the outcome as JSON, and the trace on stderr")
 
 
@@ -150,9 +148,8 @@ def _add_eval_options(eval_: argparse.ArgumentParser) -> None:
     add("--limit", metavar="N", type=positive, help="only the first N tasks")
     add("--no-run-memory", dest="run_memory", action="store_false", help="show a trial nothing from earlier trials")
     add("--lessons", action="store_true", help="keep lessons from task to task, separately for each set-up")
-    add("--price", metavar="IN,OUT", type=price, help="dollars per million tokens, to print the cost")
     add("--out", metavar="FOLDER", type=Path, help="the folder for the results (eval-TASKS)")
-    add("--dry-run", action="store_true", help="estimate the calls and tokens, without making a call")
+    add("--dry-run", action="store_true", help="only say how much there is to do")
     add("--json", action="store_true", help="print the figures as JSON, and the table on stderr")
 
 
@@ -192,20 +189,18 @@ def _add_memory_options(memory: argparse.ArgumentParser) -> None:
         "--model", metavar="NAME", help="a model that writes the patterns; by default the best wording is used"
     )
     distill.add_argument("--base-url", metavar="URL", type=url, help="the address of your own server for openai:<name>")
-    verb("sweep", "compact the records of old runs and remove the oldest episodes; runs do most of this themselves")
     export = verb("export", "write lessons as JSON Lines that can be read, compared and edited")
     export.add_argument(
         "file", metavar="FILE", nargs="?", default="-", help="the file to write; by default standard output"
     )
     _add_filters(export)
-    copy = verb("copy", "copy everything into another store: namespaces, runs, evidence, history; repeat it to resume")
+    copy = verb("copy", "copy everything into a new store: namespaces, runs, evidence, history")
     copy.add_argument("--to", metavar="FILE", required=True, help="the target store, created if it is missing")
     load = verb(
         "import", "import the new lessons of an exported file; if a line is invalid, nothing is imported", "FILE"
     )
     load.add_argument("--keep-going", action="store_true", help="skip invalid lines, and count them")
     load.add_argument("--untrusted", action="store_true", help="import all lessons as new candidates")
-    load.add_argument("--update", action="store_true", help="give known lessons the text in the file")
     load.add_argument("--create", action="store_true", help="create the store if there is none")
 
 
@@ -358,27 +353,13 @@ positive = whole(1)
 
 def seconds(text: str) -> float:
     """A length of time."""
-    values = _numbers(text)
-    if len(values) != 1 or values[0] <= 0:
-        raise argparse.ArgumentTypeError(f"must be a number of seconds above 0, got {text!r}")
-    return values[0]
-
-
-def price(text: str) -> tuple[float, float]:
-    """Dollars per million tokens, input and output."""
-    values = _numbers(text)
-    if len(values) != 2 or min(values) < 0:
-        raise argparse.ArgumentTypeError(f"must be two amounts of dollars such as 0.15,0.60, got {text!r}")
-    return values[0], values[1]
-
-
-def _numbers(text: str) -> list[float]:
-    """Comma-separated numbers; none if a part is no finite number."""
     try:
-        values = [float(part) for part in text.split(",")]
+        value = float(text)
     except ValueError:
-        return []
-    return values if all(map(math.isfinite, values)) else []
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a number of seconds above 0, got {text!r}")
+    return value
 
 
 def time(text: str) -> datetime:

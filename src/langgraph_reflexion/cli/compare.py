@@ -9,8 +9,8 @@ from typing import Any
 
 from langgraph_reflexion import ReflexionError
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, note
-from langgraph_reflexion.evals import Result, compare_results, format_difference, load_plan, load_results, load_times
-from langgraph_reflexion.evals.ledger import Timing
+from langgraph_reflexion.evals.figures import compare_results, format_difference
+from langgraph_reflexion.evals.ledger import Result, Timing, load_plan, load_results, load_times
 
 
 def compare(args: argparse.Namespace, page: Page) -> int:

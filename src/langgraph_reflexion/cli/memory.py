@@ -16,7 +16,7 @@ from langgraph.store.base import BaseStore
 from langgraph_reflexion import Lesson, LessonBook, LessonError
 from langgraph_reflexion.cli.commands import FILTERS
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, format_value, note, shorten, summarize
-from langgraph_reflexion.cli.stores import Session, find_by_id, may_remove, namespaces_in, open_store
+from langgraph_reflexion.cli.stores import Session, may_remove, namespaces_in, open_store
 from langgraph_reflexion.memory import Change
 from langgraph_reflexion.memory.store import copy_store
 
@@ -51,26 +51,9 @@ class BookSession(Session):
     def find(self) -> Lesson:
         """The lesson with this id, shortened id or name."""
         given: str = self.args.id
-        lessons = self.book.lessons()
-        found = next((lesson for lesson in lessons if lesson.name == given), None)
-        found = found or find_by_id(given, {lesson.id: lesson for lesson in lessons}, "lesson")
-        if found is None and not lessons:
-            raise WrongUse(f"no lesson {given!r}: there are {self.describe_empty()}")
-        if found is None:
-            raise WrongUse(f"there is no lesson {given!r} in {self.place}; `memory list` shows them")
-        return found
-
-    def find_run(self, given: str) -> str | None:
-        """The id of the run that an id or the beginning of one stands for."""
-        return find_by_id(given, {run.id: run.id for run in self.book.episodes()}, "run")
-
-    def find_change(self, given: str) -> str:
-        """The id of the change that an id or the beginning of one stands for."""
-        changes = [change.id for lesson in self.book.lessons() for change in self.book.history(lesson.id)]
-        found = find_by_id(given, {id: id for id in changes}, "change")
-        if found is None:
-            raise WrongUse(f"there is no change or run {given!r}")
-        return found
+        lessons = {lesson.id: lesson for lesson in self.book.lessons()}
+        named = next((lesson for lesson in lessons.values() if lesson.name == given), None)
+        return named or lessons[self.full_id(given, lessons, "lesson")]
 
     def show_changed(self, lesson: Lesson, done: str) -> int:
         """Show a lesson that a command has changed."""
@@ -200,13 +183,11 @@ def _runs(session: BookSession) -> int:
 
 
 def _explain(session: BookSession) -> int:
-    runs = session.book.episodes(1) if session.args.run is None else session.book.episodes()
+    given = session.args.run
+    runs = [run.id for run in session.book.episodes(1 if given is None else None)]
     if not runs:
         raise WrongUse(f"there are {session.describe_empty('episodes')}")
-    run = runs[0].id if session.args.run is None else session.find_run(session.args.run)
-    if run is None:
-        raise WrongUse(f"there is no run {session.args.run!r}; `memory runs` lists them")
-    found = session.book.explain(run)
+    found = session.book.explain(runs[0] if given is None else session.full_id(given, runs, "run"))
     return session.show(found, lambda: _show_run(session, found))
 
 
@@ -290,7 +271,10 @@ def _undo(session: BookSession) -> int:
     if (what is None) == (since is None):
         raise WrongUse("say what to undo: the id of a change, the id of a run, or --since TIME")
     if what is not None:
-        what = session.find_run(what) or session.find_change(what)
+        ids = [run.id for run in session.book.episodes()]
+        if not any(id.startswith(what) for id in ids):
+            ids = [change.id for lesson in session.book.lessons() for change in session.book.history(lesson.id)]
+        what = session.full_id(what, ids, "change or run")
     with wrong_values():
         undone = session.book.undo(what, since=since)
     note(f"{count_of(len(undone), 'change')} undone.")
@@ -309,12 +293,6 @@ def _distill(session: BookSession) -> int:
     lines = [f"{lesson.id} stands for {len(lesson.supersedes)} lessons: {lesson.text}" for lesson in made]
     data = [lesson.model_dump(mode="json") for lesson in made]
     return session.show(data, "\n".join(lines) or "There is nothing to distill.")
-
-
-def _sweep(session: BookSession) -> int:
-    swept = session.book.sweep()
-    parts = f"{count_of(swept.runs, 'run')} compacted, {count_of(swept.episodes, 'episode')} removed."
-    return session.show(swept._asdict(), parts)
 
 
 # ------------------------------------------------------------ moving
@@ -340,27 +318,19 @@ def _export(session: BookSession) -> int:
 
 def _import(session: BookSession) -> int:
     args, file = session.args, session.args.file
-    if args.update and args.untrusted:
-        raise WrongUse("--update and --untrusted exclude each other: an untrusted file changes no known lesson")
-    options = {name: True for name in ("update", "untrusted") if getattr(args, name)}
     try:
         source = _in_utf8(sys.stdin) if file == "-" else file
-        loaded = session.book.load(source, strict=not args.keep_going, **options)
+        loaded = session.book.load(source, strict=not args.keep_going, untrusted=args.untrusted)
     except OSError as error:
         raise WrongUse(f"cannot read {file}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise LessonError(f"{file} is not UTF-8 text; nothing was imported") from error
     except LessonError as error:
         raise LessonError(f"{file}: {error}; nothing was imported, --keep-going skips such lines") from error
-    counts = asdict(loaded)
-    if other := counts.get("otherwise"):
-        reason = "the new text is quarantined" if args.update else "--update takes the text of the file"
-        note(f"{count_of(other, 'lesson')} with another text in {file} were not changed: {reason}.")
     text = f"{count_of(loaded.added, 'lesson')} added to {session.place}"
-    text += f", {counts['changed']} reworded" if counts.get("changed") else ""
     text += f", {loaded.unchanged} known already"
     text += f", {count_of(loaded.skipped, 'bad line')} skipped" if loaded.skipped else ""
-    return session.show(counts, text)
+    return session.show(asdict(loaded), text)
 
 
 def _copy(session: BookSession, target: BaseStore) -> int:
@@ -368,8 +338,7 @@ def _copy(session: BookSession, target: BaseStore) -> int:
     copied = copy_store(
         session.store, target, index=lambda item: ["text", "when"] if item.namespace[-1] == "lessons" else False
     )
-    places = count_of(copied.namespaces, "namespace")
-    text = f"{count_of(copied.items, 'item')} in {places}, {copied.written} of them written, all counted there"
+    text = f"{count_of(copied.items, 'item')} in {count_of(copied.namespaces, 'namespace')} copied"
     return session.show(copied._asdict(), text)
 
 
@@ -395,7 +364,6 @@ VERBS: dict[str, Verb] = {
     "forget": _forget,
     "undo": _undo,
     "distill": _distill,
-    "sweep": _sweep,
     "export": _export,
     "import": _import,
 }

@@ -10,7 +10,7 @@ from typing import Any
 from langgraph_reflexion import ErrorNotebook, Lesson
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of
 from langgraph_reflexion.cli.memory import BookSession, wrong_values
-from langgraph_reflexion.cli.stores import Session, find_by_id, may_remove, open_store
+from langgraph_reflexion.cli.stores import Session, may_remove, open_store
 
 INTERNAL = ("order", "group")
 """Fields of a finding that only the notebook itself has a use for."""
@@ -59,11 +59,8 @@ def _finding_row(finding: Finding) -> tuple[str, ...]:
 
 
 def _find(session: NotebookSession) -> Finding:
-    given = session.args.id
-    found = find_by_id(given, {finding["id"]: finding for finding in session.notebook.recent(EVERY)}, "finding")
-    if found is None:
-        raise WrongUse(f"there is no finding {given!r} in {session.place}; `notebook list` shows them")
-    return _public(found)
+    findings = {finding["id"]: finding for finding in session.notebook.recent(EVERY)}
+    return _public(findings[session.full_id(session.args.id, findings, "finding")])
 
 
 def _show_finding(session: NotebookSession) -> int:

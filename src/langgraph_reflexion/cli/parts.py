@@ -1,26 +1,21 @@
-"""The parts of a run that options name: models, tools, checks and checkpoints. Also the event loop."""
+"""The parts of a run that options name: models, tools and checks. Also the event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
 import os
-import sqlite3
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager, closing
-from pathlib import Path
 from typing import Any, TypeVar
 
 from langchain_core.language_models import BaseChatModel
-from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from langgraph_reflexion import ModelError
-from langgraph_reflexion.cli.console import Page, WrongUse, summarize
+from langgraph_reflexion.cli.console import WrongUse, summarize
 from langgraph_reflexion.cli.interrupts import begin_work
 from langgraph_reflexion.driver import model_named, start_thread
-from langgraph_reflexion.text.literals import hide_password
 
 T = TypeVar("T")
 
@@ -28,18 +23,18 @@ T = TypeVar("T")
 # ------------------------------------------------------------ by name
 
 
-def make_model(
-    name: str, base_url: str | None, option: str = "--model", temperature: float | None = None
-) -> BaseChatModel:
-    """The model named `provider:name`. With a base URL, `openai:…` uses that address and needs no key."""
+def make_model(name: str, base_url: str | None, option: str = "--model", **given: Any) -> BaseChatModel:
+    """The model named `provider:name`. With a base URL, `openai:…` uses that address and needs no key.
+
+    `given` are settings of the model; those that are `None` are left to its client.
+    """
     provider, colon, model = name.partition(":")
     if not (colon and provider and model):
         raise WrongUse(f"{option} is provider:name, such as openai:gpt-4o-mini, got {name!r}")
     address = "--base-url" if option == "--model" else f"{option}-base-url"
     if base_url is not None and provider != "openai":
         raise WrongUse(f"{address} works only with openai:<name>, got {option} {name}")
-    settings: dict[str, Any] = {} if base_url is None else {"base_url": base_url}
-    settings |= {} if temperature is None else {"temperature": temperature}
+    settings = {key: value for key, value in {**given, "base_url": base_url}.items() if value is not None}
     if base_url is not None and not os.environ.get("OPENAI_API_KEY"):
         settings["api_key"] = "not-needed"
     try:
@@ -72,36 +67,6 @@ def load_tools(place: str | None) -> Any:
         return []
     found = load_object("--tools", place, "calendar_tools:TOOLS")
     return found if isinstance(found, (list, tuple, ToolNode)) else [found]
-
-
-# ------------------------------------------------------------ checkpoints
-
-
-@asynccontextmanager
-async def open_checkpoints(
-    file: Path | None, page: Page, without: str
-) -> AsyncIterator[BaseCheckpointSaver[str] | None]:
-    """A checkpointer in this SQLite file. `None` without a file or, after a note, without the package for it."""
-    if file is None:
-        yield None
-        return
-    try:
-        from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-        from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-    except ImportError:
-        page.line(f"{without}: pip install langgraph-checkpoint-sqlite", "yellow")
-        yield None
-        return
-    try:
-        with closing(sqlite3.connect(file)) as connection:  # refuses a bad file before a thread is started for it
-            connection.execute("PRAGMA schema_version")
-        async with AsyncSqliteSaver.from_conn_string(str(file)) as saver:
-            # The factories allow our own types; a file cannot name others.
-            saver.serde = JsonPlusSerializer(allowed_msgpack_modules=[])
-            await saver.setup()
-            yield saver
-    except sqlite3.Error as error:
-        raise WrongUse(f"runs cannot be kept in {hide_password(str(file))}: {error}") from error
 
 
 # ------------------------------------------------------------ the event loop

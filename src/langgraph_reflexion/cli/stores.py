@@ -6,11 +6,11 @@ import argparse
 import re
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 from langgraph.store.base import BaseStore
 
@@ -151,6 +151,15 @@ class Session:
             self.page.command(text)
         return 0
 
+    def full_id(self, given: str, ids: Collection[str], thing: str) -> str:
+        """The id that an id or the beginning of one stands for; none or several are an error."""
+        meant = [given] if given in ids else [id for id in ids if given and id.startswith(given)]
+        if len(meant) > 1:
+            raise WrongUse(f"{count_of(len(meant), thing)} begin with {given!r}: {', '.join(meant[:3])}")
+        if not meant:
+            raise WrongUse(f"there is no {thing} {given!r} in {self.place}")
+        return meant[0]
+
     def note_empty(self, *, any_left: bool, collection: str = "") -> None:
         """Say that there is nothing to show, and which namespaces have data."""
         note(f"Nothing in {self.place} matches." if any_left else f"There are {self.describe_empty(collection)}.")
@@ -161,11 +170,8 @@ class Session:
         things = {"notebook": "findings", "episodes": "runs"}.get(collection, collection)
         held = [name for name in namespaces_in(self.store, collection) if name != self.namespace]
         nothing = f"no {things} in {self.place}"
-        if not held:
-            runs = namespaces_in(self.store, "episodes") if things != "runs" else []
-            kept = f"; there are runs in {_list_namespaces(runs)}, `memory runs` lists them"
-            return nothing + (kept if runs else ", nor anywhere else in this store")
-        return f"{nothing}; there are {things} in {_list_namespaces(held)}"
+        elsewhere = f"; there are {things} in {_list_namespaces(held)}" if held else ", nor anywhere else in this store"
+        return nothing + elsewhere
 
 
 def namespaces_in(store: BaseStore, collection: str = "lessons") -> list[Namespace]:
@@ -186,21 +192,6 @@ def _as_label(part: str) -> str:
         return part
     escaped = resolve_namespace(MemoryPolicy(namespace=("{part}",)), "", {"part": part})
     return part if escaped is None else escaped[0]
-
-
-# ------------------------------------------------------------ ids
-
-T = TypeVar("T")
-
-
-def find_by_id(given: str, by_id: Mapping[str, T], thing: str) -> T | None:
-    """What an id or the beginning of one stands for; several are an error that names them."""
-    if given in by_id:
-        return by_id[given]
-    meant = [id for id in by_id if given and id.startswith(given)]
-    if len(meant) > 1:
-        raise WrongUse(f"{count_of(len(meant), thing)} begin with {given!r}: {', '.join(meant[:3])}")
-    return by_id[meant[0]] if meant else None
 
 
 # ------------------------------------------------------------ talking to the user

@@ -21,17 +21,13 @@ Event = Mapping[str, Any]
 class Trace:
     """Prints one run: `show` takes each part of its stream."""
 
-    def __init__(self, page: Page, *, from_start: bool = True) -> None:
+    def __init__(self, page: Page) -> None:
         self.steps = 0
         """Decisions so far."""
         self.lessons: list[str] = []
         """Ids of the lessons written so far."""
-        self.failures: list[Failure] = []
-        self.run_id = ""
         self.outcome: Outcome | None = None
         """How the run ended; `None` until then."""
-        self.from_start = from_start
-        """Whether to show the first step. Not if a stopped run continues."""
         self._page = page
         self._last_number = 0
         self._repairing = False
@@ -50,8 +46,7 @@ class Trace:
             case "step":
                 self._show_step(part, streamed)
             case "failure":
-                self.failures.append(Failure.model_validate(part["failure"]))
-                self._show_failure(self.failures[-1])
+                self._show_failure(Failure.model_validate(part["failure"]))
             case "recalled":
                 for lesson in part["lessons"]:
                     self._line("●", f"recalls: {lesson['text']}", "yellow")
@@ -76,9 +71,7 @@ class Trace:
         elif isinstance(message, AIMessageChunk) and metadata.get("langgraph_node") == "decide" and message.text:
             if self._streaming != message.id:
                 self.end_line()
-                numbered = self.steps or self.from_start
-                number = self._number(self.steps + (0 if self._repairing else 1)) if numbered else INDENT
-                self._page.write(number)
+                self._page.write(self._number(self.steps + (0 if self._repairing else 1)))
                 self._streaming = message.id
             self._page.write(message.text)
 
@@ -93,7 +86,7 @@ class Trace:
             self._line("←", tool + shorten(message.text))
 
     def _show_step(self, event: Event, streamed: bool) -> None:
-        self.steps, self.run_id = event["step"], event["run_id"]
+        self.steps = event["step"]
         self._repairing = event["decided"] == "invalid"
         decision = event["read"]
         if decision is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, mean
@@ -13,8 +12,6 @@ from langgraph_reflexion.evals.setups import SETUPS
 
 Z = NormalDist().inv_cdf(0.975)
 """Standard deviations that hold 95 of 100 values of a normal distribution."""
-RESAMPLES = 4_000
-"""Enough that the ends of an interval move by less than a point between two seeds."""
 Interval = tuple[float, float]
 REFERENCE = (
     "Published for HotpotQA with other models, not comparable with these tasks (set-ups of Shinn et al. 2023, "
@@ -63,16 +60,18 @@ class Row:
 def make_row(setup: str, results: Sequence[Result], trials: int) -> Row:
     """The figures of one set-up."""
     solved = [result for result in results if result.solved_at is not None]
+    rates = _solve_rates(results)
     by_trial = tuple(_share(results, trial) for trial in range(1, trials + 1))
     repeats = {number: [r for r in results if r.repeat == number] for number in {r.repeat for r in results}}
     shares = [_share(found, trials) for found in repeats.values()]
     tokens = sum(result.tokens for result in results)
     return Row(
         setup=setup,
-        tasks=len({result.task for result in results}),
+        tasks=len(rates),
         errors=sum(result.error is not None for result in results),
         by_trial=by_trial,
-        interval=_interval(results),
+        # A task's repeats are not independent, so the interval is over tasks.
+        interval=wilson(sum(rates.values()), len(rates)),
         spread=(min(shares), max(shares)) if len(shares) > 1 else None,
         reflections=sum(result.reflections for result in solved) / len(solved) if solved else None,
         tokens=tokens / len(solved) if solved and tokens else None,
@@ -89,15 +88,6 @@ def make_rows(results: Mapping[str, Sequence[Result]], trials: int) -> list[Row]
 def _share(results: Sequence[Result], trials: int) -> float:
     solved = sum(result.solved_at is not None and result.solved_at <= trials for result in results)
     return 100 * solved / max(len(results), 1)
-
-
-def _interval(results: Sequence[Result]) -> Interval:
-    """The 95 % interval: Wilson's or, if repeated tasks make results dependent, by resampling tasks."""
-    rates = list(_solve_rates(results).values())
-    # If all tasks had the same result, every sample is the same, which says nothing about other tasks.
-    if len(rates) == len(results) or len(set(rates)) == 1:
-        return wilson(sum(rates), len(rates))
-    return _resampled(rates)
 
 
 def _solve_rates(results: Sequence[Result]) -> dict[str, float]:
@@ -118,15 +108,8 @@ def wilson(hits: float, count: int) -> Interval:
     return max(0.0, 100 * (middle - half)), min(100.0, 100 * (middle + half))
 
 
-def _resampled(values: Sequence[float]) -> Interval:
-    """The 95 % interval of a mean in per cent, the same each time."""
-    chosen = random.Random(0)
-    means = sorted(sum(chosen.choices(values, k=len(values))) / len(values) for _ in range(RESAMPLES))
-    return 100 * means[int(0.025 * RESAMPLES)], 100 * means[int(0.975 * RESAMPLES) - 1]
-
-
-def _adjusted(steps: Sequence[float]) -> Interval:
-    """The 95 % interval of a mean difference in per cent, for equal differences, where resampling finds no spread.
+def _paired(steps: Sequence[float]) -> Interval:
+    """The 95 % interval of a mean difference in per cent, of one difference per task.
 
     It is Agresti and Min's for paired shares: as if there were two more tasks, one of them half won and half lost.
     """
@@ -179,7 +162,7 @@ def compare_results(first: Sequence[Result], second: Sequence[Result]) -> Differ
         tasks=len(shared),
         first=100 * mean(ours[task] for task in shared),
         second=100 * mean(theirs[task] for task in shared),
-        interval=_resampled(steps) if len(set(steps)) > 1 else _adjusted(steps),
+        interval=_paired(steps),
         won=won,
         lost=lost,
         chance=min(1.0, 2 * uneven / float(2 ** (won + lost))),
@@ -229,7 +212,7 @@ def format_table(results: Mapping[str, Sequence[Result]], trials: int, figures: 
 def format_difference(name: str, found: Difference) -> list[str]:
     """A comparison in two lines."""
     low, high = found.interval
-    # An interval resampled from a handful of tasks is too narrow: the exact test must agree.
+    # The interval is an approximation, too narrow for a handful of tasks: the exact test must agree.
     certainty = "more than chance" if (low > 0 or high < 0) and found.chance < 0.05 else "may be chance"
     return [
         f"{name}: {found.first:.0f} % → {found.second:.0f} %, {found.points:+.1f} points "

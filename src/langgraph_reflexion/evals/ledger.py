@@ -1,11 +1,9 @@
-"""The ledger: a folder with an experiment's plan, each finished task, and the transcripts of their model calls."""
+"""The ledger: a folder with an experiment's plan and each finished task."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -14,7 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-PLAN, RESULTS, LOCK, TIMES, TRANSCRIPTS = "plan.json", "results.jsonl", "lock", "times.jsonl", "transcripts"
+PLAN, RESULTS, LOCK, TIMES = "plan.json", "results.jsonl", "lock", "times.jsonl"
 
 
 class LedgerError(ValueError):
@@ -218,26 +216,3 @@ def _keep_plan(folder: Path, plan: Mapping[str, Any]) -> None:
 def _shorten(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 40 else f"{text[:40]}…"
-
-
-# ------------------------------------------------------------ transcripts
-
-
-def transcript_file(folder: Path, setup: str, task: str, repeat: int = 1) -> Path:
-    """Where the calls of a task are; its id may hold any characters."""
-    slug = re.sub(r"[^A-Za-z0-9]+", "-", task).strip("-")[:40] or "task"
-    digest = hashlib.sha256(f"{task}\n{repeat}".encode(errors="replace")).hexdigest()[:8]
-    return folder / TRANSCRIPTS / setup / f"{slug}-{digest}.jsonl"
-
-
-def load_calls(file: Path) -> Iterator[dict[str, Any]]:
-    """The calls of a transcript; a line that a crash has cut short is left out."""
-    if not file.exists():
-        return
-    for line in file.read_text(encoding="utf-8", errors="replace").split("\n"):
-        try:
-            found = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(found, dict):
-            yield found

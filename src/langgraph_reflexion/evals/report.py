@@ -1,14 +1,13 @@
-"""The report: one HTML page with the table, the curves as SVG, and every transcript."""
+"""The report: one HTML page with the table, the curves as SVG, and the trials of every task."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from langgraph_reflexion.evals.figures import format_table, make_rows
-from langgraph_reflexion.evals.ledger import Result, load_calls, transcript_file
+from langgraph_reflexion.evals.ledger import Result
 from langgraph_reflexion.evals.tasks import Task
 
 STYLE = """
@@ -49,14 +48,14 @@ def write_report(
             for result in sorted(
                 results[row.setup], key=lambda found: (order.get(found.task, len(order)), found.repeat)
             ):
-                file.writelines(_task_lines(folder, result, by_id.get(result.task)))
+                file.writelines(_task_lines(result, by_id.get(result.task)))
         file.write("</html>\n")
     fresh.replace(page)
     return page
 
 
-def _task_lines(folder: Path, result: Result, task: Task | None) -> Iterator[str]:
-    """One task: what was asked, each trial, what was thought of it, and every model call."""
+def _task_lines(result: Result, task: Task | None) -> Iterator[str]:
+    """One task: what was asked, each trial, and what was thought of it."""
     solved = result.solved_at is not None
     why = result.error or str(result.stop_reason).replace("_", " ")
     end = f"solved in trial {result.solved_at}" if solved else f"not solved, {why}"
@@ -72,20 +71,7 @@ def _task_lines(folder: Path, result: Result, task: Task | None) -> Iterator[str
     for title, texts in (("Reflections", result.plans), ("Lessons of earlier tasks", result.lessons_used)):
         if texts:
             yield f"<p><b>{title}</b></p>\n" + "".join(f"<pre>{escape(text)}</pre>\n" for text in texts)
-    calls = list(load_calls(transcript_file(folder, result.setup, result.task, result.repeat)))
-    if calls:
-        yield f"<details><summary>{len(calls)} model call{'s' * (len(calls) > 1)}</summary>\n"
-        for call in calls:
-            yield from _call_lines(call)
-        yield "</details>\n"
     yield "</details>\n"
-
-
-def _call_lines(call: Mapping[str, Any]) -> Iterator[str]:
-    yield f'<p class="who">{escape(str(call.get("who", "model")))}</p>\n'
-    answer = call.get("answer") or {"role": "error", "text": call.get("error", "")}
-    for message in (*call.get("asked", ()), answer):
-        yield f'<pre><span class="who">{escape(str(message["role"]))}</span>\n{escape(str(message["text"]))}</pre>\n'
 
 
 def draw_curves(lines: Mapping[str, Sequence[float]], x_label: str, y_label: str) -> str:

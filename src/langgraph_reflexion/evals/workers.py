@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from importlib.resources import files
-from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
 
@@ -74,20 +73,19 @@ WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_\u3040-\u30ff
 SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s*(?=\S)")
 
 
-def search_tools(source: Sequence[Passage] | Path | str | Callable[[str], str]) -> list[BaseTool]:
+def search_tools(source: Sequence[Passage] | Callable[[str], str]) -> list[BaseTool]:
     """Search tools with a cache: the same query twice is one search.
 
-    The source is passages, a folder of text files (a passage each), or a search function of your own. Over passages
-    there are `search`, for the passage that fits best, and `lookup`, for the sentences that hold a text.
+    The source is passages, or a search function of your own. Over passages there are `search`, for the passage that
+    fits best, and `lookup`, for the sentences that hold a text.
     """
     if callable(source):
         if inspect.iscoroutinefunction(source) or inspect.iscoroutinefunction(type(source).__call__):
             raise ValueError(f"`search_tools` takes a function that is not async, got {source!r}")
         return [_as_tool("search", "Find what is known about a name or a few words.", source)]
-    given = _read_folder(Path(source)) if isinstance(source, (str, Path)) else source
-    passages = list(given) if isinstance(given, Iterable) else []
-    if not isinstance(given, Iterable) or not all(isinstance(passage, Passage) for passage in passages):
-        raise ValueError(f"`search_tools` takes passages, a folder or a search function, got {source!r}")
+    passages = list(source) if isinstance(source, Iterable) else []
+    if not isinstance(source, Iterable) or not all(isinstance(passage, Passage) for passage in passages):
+        raise ValueError(f"`search_tools` takes passages or a search function, got {source!r}")
     return [
         _as_tool(
             "search",
@@ -119,13 +117,6 @@ def _as_tool(name: str, description: str, search: Callable[[str], str]) -> BaseT
         return mine.result()
 
     return cached
-
-
-def _read_folder(folder: Path) -> list[Passage]:
-    found = [Passage(title=file.stem, text=file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.txt"))]
-    if not found:
-        raise ValueError(f"{folder} has no passages: it has no .txt file")
-    return found
 
 
 def _best_passage(passages: Sequence[Passage], query: str) -> str:

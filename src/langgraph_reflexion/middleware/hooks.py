@@ -361,8 +361,7 @@ def run_nodes(
 
     `conversation` replaces the messages in the prompt if other middleware has changed them.
     """
-    # A tool given as a function dict is run by another middleware, or LangChain's tool node refuses the call.
-    routes = Routes(parts.budget, replace(parts.tools, client_tools=frozenset()))
+    routes = Routes(parts.budget, parts.tools)
     follows: dict[str, Callable[[Any], Any]] = {
         "recall": lambda _: "decide",
         "decide": routes.after_decide,

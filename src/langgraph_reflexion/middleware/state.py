@@ -14,6 +14,7 @@ from langgraph_reflexion.nodes.finish import end_message
 from langgraph_reflexion.nodes.host import steps_of
 from langgraph_reflexion.nodes.models.calling import with_valid_text
 from langgraph_reflexion.nodes.models.transcript import bounded
+from langgraph_reflexion.nodes.tool import is_persons_decision
 from langgraph_reflexion.schemas import Outcome
 from langgraph_reflexion.state import (
     BLANK,
@@ -83,8 +84,8 @@ def _marked(message: AnyMessage) -> AnyMessage:
 
 
 def marked_as_the_tools(message: ToolMessage) -> ToolMessage:
-    """A tool's message. An error is marked as its own."""
-    is_error = message.status == "error" and message.artifact is None
+    """A tool's message. An error is marked as its own, unless a person rejected the call."""
+    is_error = message.status == "error" and message.artifact is None and not is_persons_decision(message)
     return with_valid_text(message, **({"artifact": TOOL_ERROR} if is_error else {}))
 
 

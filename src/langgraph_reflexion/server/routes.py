@@ -1,14 +1,11 @@
 """Memory over HTTP: the lessons of this server's agents, and a person's decisions about them.
 
-On a server with authentication, users see their own lessons, like their runs. Otherwise `?user=` names the user. An
-endpoint's docstring is what the server's OpenAPI page says of it.
+On a server with authentication, users see their own lessons, like their runs. Otherwise `?user=` names the user.
 """
 
 from __future__ import annotations
 
-import inspect
 import json
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from importlib.resources import files
@@ -260,21 +257,8 @@ def _refuse_other_sites(request: Request) -> None:
 
 
 def _route(path: str, endpoint: Callable[[Request], Awaitable[Response]], method: str = "GET") -> Route:
-    """A route that the server's OpenAPI page shows. Starlette reads that from the docstring, below `---`, as YAML."""
-    path, text = f"/memory/{{agent}}/{path}", inspect.cleandoc(endpoint.__doc__ or "")
-    summary, _, description = text.partition("\n\n")
-    about = {
-        "summary": summary.rstrip("."),
-        "description": description,
-        "tags": ["Memory"],
-        "parameters": [
-            {"in": "path", "name": name, "required": True, "schema": {"type": "string"}}
-            for name in re.findall(r"{(\w+)}", path)
-        ],
-        "responses": {"default": {"description": "JSON; if the request is refused, `detail` says why"}},
-    }
-    endpoint.__doc__ = f"{text}\n---\n{json.dumps(about)}"
-    return Route(path, endpoint, methods=[method])
+    # A server's OpenAPI page would read the docstrings as YAML.
+    return Route(f"/memory/{{agent}}/{path}", endpoint, methods=[method], include_in_schema=False)
 
 
 app = Starlette(
@@ -282,7 +266,8 @@ app = Starlette(
         _route("lessons", lessons),
         _route("statistics", statistics),
         _route("page", page),
-        *(Route(f"/memory/{{agent}}/page.{ending}", page, include_in_schema=False) for ending in ("css", "js")),
+        _route("page.css", page),
+        _route("page.js", page),
         _route("runs", runs),
         _route("runs/{id}", run),
         _route("undo", undo, "POST"),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from langgraph_reflexion.testing.models import (
     RoleModel,
     ScriptedModel,
-    TextOnlyRoleModel,
-    TextOnlyScriptedModel,
     WordEmbeddings,
 )
 from langgraph_reflexion.testing.script import Question, ScriptExhausted, ask, call, calls, reflection, replan, say
@@ -16,8 +14,6 @@ __all__ = [
     "RoleModel",
     "ScriptExhausted",
     "ScriptedModel",
-    "TextOnlyRoleModel",
-    "TextOnlyScriptedModel",
     "WordEmbeddings",
     "ask",
     "call",

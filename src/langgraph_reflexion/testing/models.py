@@ -147,11 +147,6 @@ class ScriptedModel(Double):
             raise ValueError(f"`replies` must be a list of replies, got {replies!r}")
         super().__init__(**{"replies": list(replies), **settings})
 
-    @property
-    def left(self) -> int:
-        """The number of replies not used yet."""
-        return max(0, len(self.replies) - len(self._asked))
-
     def _reply(self, question: Question) -> Any:
         if len(self._asked) > len(self.replies):
             raise ScriptExhausted(
@@ -192,18 +187,6 @@ class RoleModel(Double):
         given = self._given.get(role, 0)
         self._given[role] = given + 1
         return policy[min(given, len(policy) - 1)]
-
-
-class TextOnlyScriptedModel(ScriptedModel):
-    """A `ScriptedModel` that supports neither tools nor structured output, only text."""
-
-    bind_tools = BaseChatModel.bind_tools
-
-
-class TextOnlyRoleModel(RoleModel):
-    """A `RoleModel` that supports neither tools nor structured output, only text."""
-
-    bind_tools = BaseChatModel.bind_tools
 
 
 def _result(message: AIMessage) -> ChatResult:

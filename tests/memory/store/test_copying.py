@@ -51,8 +51,8 @@ class Forgetful(InMemoryStore):
 
 def test_everything_is_copied_there_and_back(source: FaissStore, opened: Opened) -> None:
     middle, back = InMemoryStore(), opened()
-    assert copy_store(source, middle) == (4, 28, 28)
-    assert copy_store(middle, back) == (4, 28, 28)
+    assert copy_store(source, middle) == (4, 28)
+    assert copy_store(middle, back) == (4, 28)
     assert everything(back) == everything(source)
     assert [item.key for item in back.search(("a",))] == [item.key for item in source.search(("a",))]
 
@@ -62,12 +62,9 @@ def test_a_copy_continues_after_an_interruption(source: FaissStore, monkeypatch:
     target = Failing()
     with pytest.raises(ConnectionError):
         copy_store(source, target)
-    half = len(everything(target))
-    assert 0 < half < 28
-    source.put(("a",), "k0", {"text": "changed"})
-    assert copy_store(source, target) == (4, 28, 28 - half + 1)
+    assert 0 < len(everything(target)) < 28
+    assert copy_store(source, target) == (4, 28)
     assert everything(target) == everything(source)
-    assert copy_store(source, target).written == 0
 
 
 def test_items_that_the_target_does_not_keep_are_counted(source: FaissStore) -> None:
@@ -75,12 +72,13 @@ def test_items_that_the_target_does_not_keep_are_counted(source: FaissStore) -> 
         copy_store(source, Forgetful())
 
 
-def test_other_items_of_the_target_stay(source: FaissStore) -> None:
+def test_nothing_in_the_target_is_overwritten(source: FaissStore) -> None:
     target = InMemoryStore()
-    target.put(("a",), "mine", {"n": 1})
+    target.put(("a",), "k3", {"n": 1})
     target.put(("z",), "mine", {"n": 1})
-    copy_store(source, target)
-    assert len(everything(target)) == 30
+    with pytest.raises(StoreError, match=r"another value of 'k3' in the namespace 'a'"):
+        copy_store(source, target)
+    assert everything(target) == {(("a",), "k3"): {"n": 1}, (("z",), "mine"): {"n": 1}}
 
 
 def test_the_caller_says_what_is_embedded(
@@ -107,71 +105,3 @@ def test_a_book_is_the_same_in_the_copy(opened: Opened) -> None:
     assert copy.history(written.lesson.id) == book.history(written.lesson.id)
     assert copy.stats() == book.stats()
     assert copy.explain("run-1") == book.explain("run-1")
-
-
-RUNS = Episode(id="", task="Plan a week.", topic="general", success=True)
-
-
-def planned(book: LessonBook) -> str:
-    written = book.add(Lesson(kind="rule", text="Give every date a weekday.", when="planning", origin="told"))
-    assert written.lesson is not None
-    return written.lesson.id
-
-
-def run_some(book: LessonBook, clock: Any, id: str, *runs: int) -> None:
-    for n in range(*runs):
-        book.credit(RUNS.model_copy(update={"id": f"r{n}", "shown": [id], "created_at": clock()}))
-        clock.pass_by(minutes=2)
-
-
-def counts(book: LessonBook, id: str) -> tuple[int, int]:
-    lesson = book.get(id)
-    assert lesson is not None
-    return lesson.shown, lesson.wins
-
-
-@pytest.mark.req("D15", "O1")
-def test_a_second_copy_brings_what_is_new_and_counts_each_run_once(book_on: Any, clock: Any) -> None:
-    book, copy = book_on(InMemoryStore()), book_on(InMemoryStore())
-    id = planned(book)
-    run_some(book, clock, id, 30)
-    copy_store(book.store, copy.store)
-    run_some(book, clock, id, 30, 100)
-    copy_store(book.store, copy.store)
-    assert counts(copy, id) == counts(book, id) == (100, 100)
-    run_some(copy, clock, id, 100, 170)
-    copy.approve(id)
-    copy_store(book.store, copy.store)
-    assert counts(copy, id) == (170, 170), "what the copy counted since stays"
-    assert [(found.status, found.wins) for found in copy.recall("Planning a week with a date.")] == [("active", 170)]
-
-
-@pytest.mark.req("D15", "O2")
-def test_an_open_book_sees_what_is_copied_and_what_it_forgot_stays_so(book_on: Any) -> None:
-    book, copy = book_on(InMemoryStore()), book_on(InMemoryStore())
-    for n in range(55):
-        copy.add(Lesson(kind="rule", text=f"Weigh crate {n}x before {n}y is sent.", when="a crate is sent"))
-    id = planned(book)
-    assert copy.recall("Planning a date.") == []
-    copy_store(book.store, copy.store)
-    assert [found.id for found in copy.recall("Planning a date.")] == [id]
-    copy.forget(id)
-    copy_store(book.store, copy.store)
-    assert copy.recall("Planning a date.") == []
-    assert "weekday" not in str([item.value for item in copy.store.search((), limit=1000)])
-
-
-def test_a_run_that_was_undone_before_it_was_summed_up_is_not_taken_off_twice(book_on: Any, clock: Any) -> None:
-    source, target = InMemoryStore(), InMemoryStore()
-    book, copied = book_on(source), book_on(target)
-    id = book.add(Lesson(kind="rule", text="Ask for the next page.")).lesson.id
-    for number in range(25):
-        clock.pass_by(seconds=1)
-        book.credit(Episode(id=f"r{number}", task="t", success=True, status="success", shown=[id]))
-    clock.pass_by(seconds=1)
-    book.undo("r5")
-    copy_store(source, target)
-    clock.pass_by(minutes=1)
-    assert book.sweep().runs
-    copy_store(source, target)
-    assert (book.get(id).wins, copied.get(id).wins) == (24, 24)
