@@ -86,7 +86,7 @@ class Data:
 
     @property
     def index(self) -> Any:
-        return {"dims": self.dims, "embed": self.embed, "fields": ["t"], "text_fields": ["t"]}
+        return {"dims": self.dims, "embed": self.embed, "fields": ["t"]}
 
     def batches(self) -> list[list[PutOp]]:
         ops = [
@@ -301,7 +301,8 @@ def measure(items: int, dims: int) -> list[Figure]:
         if items <= 1000:
             stores["InMemoryStore"] = InMemoryStore(index=data.index)
         if LOADS_EXTENSIONS and items <= 10_000:
-            sqlite = stack.enter_context(SqliteStore.from_conn_string(str(folder / "peer.db"), index=data.index))
+            index = {**data.index, "text_fields": ["t"]}  # its name for `fields`
+            sqlite = stack.enter_context(SqliteStore.from_conn_string(str(folder / "peer.db"), index=index))
             sqlite.setup()
             stores["SqliteStore"] = sqlite
         made += [fill(data, name, store) for name, store in stores.items()]

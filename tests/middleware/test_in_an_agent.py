@@ -24,6 +24,7 @@ from langchain.agents.middleware import (
     wrap_model_call,
     wrap_tool_call,
 )
+from langchain_core import messages
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -545,8 +546,11 @@ def test_a_model_that_fails_after_a_reflection_costs_no_plan_and_earns_the_new_l
     assert (len(outcome.reflections), lesson.shown) == (1, 0)
 
 
+MARKS_DECISIONS = hasattr(messages, "add_notification_metadata")  # langchain 1.5.2 marks with it what a person decided
+
+
 @pytest.mark.req("M2", "K8")
-@pytest.mark.parametrize("ours_first", [True, False])
+@pytest.mark.parametrize("ours_first", [True, False] if MARKS_DECISIONS else [False])
 @pytest.mark.parametrize("kind", ["reject", "respond"])
 def test_what_a_person_decides_about_one_call_is_no_failure_in_either_order(ours_first, kind):
     @tool
