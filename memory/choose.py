@@ -68,7 +68,7 @@ def choose(
     At the start, a lesson is held back if runs do as well without it. If the best of those that would be shown is held
     back, so are the worse ones: they would only delay the runs without lessons that all are compared with. Nor is one
     shown beside a better one if it is expected to add less than `SIDE_GAIN` of what that one adds. After a failure, a
-    lesson that lost its last run is left out. Of several lessons for the same sort of failure on the same occasion, and
+    lesson that lost its last run is left out. Of several lessons for the same failure on the same occasion, and
     of lessons that advise the opposite, only the one with the highest estimate is shown, with those that give the same
     advice: so the run says whether that advice works.
     """
@@ -170,16 +170,16 @@ def is_vouched(found: StoredLesson) -> bool:
 
 
 def are_rivals(lesson: Lesson, other: Lesson) -> bool:
-    """Whether two lessons say what to do about the same sort of failure on the same occasion.
+    """Whether two lessons say what to do about the same failure on the same occasion.
 
     Lessons from the same run belong together and are not rivals.
     """
-    if lesson.trigger is None or other.trigger is None or not lesson.when or set(lesson.sources) & set(other.sources):
+    if lesson.trigger is None or not lesson.when or set(lesson.sources) & set(other.sources):
         return False
     if (lesson.kind == "strategy") != (other.kind == "strategy"):
         return False  # a strategy does not replace advice
-    same_sort = (lesson.trigger.signal, lesson.trigger.tool) == (other.trigger.signal, other.trigger.tool)
-    return same_sort and lesson.trigger.signal is not None and likeness(lesson.when, other.when) >= TOO_ALIKE
+    same_failure = lesson.trigger.signal is not None and lesson.trigger == other.trigger
+    return same_failure and likeness(lesson.when, other.when) >= TOO_ALIKE
 
 
 def tokens_of(lesson: Lesson) -> int:

@@ -115,6 +115,12 @@ def test_lessons_for_other_occasions_of_a_like_failure_are_no_rivals(book: Lesso
     assert {lesson.text for lesson in found} == {BUSY, ROOM}
 
 
+def test_lessons_for_two_failures_on_one_occasion_are_no_rivals(book: LessonBook) -> None:
+    remedy(book, BUSY)
+    remedy(book, ROOM, trigger=Trigger(signal="check_failed", fingerprint="check_failed||it names no room"))
+    assert set(recalled(book)) == {BUSY, ROOM}
+
+
 def test_the_same_advice_in_other_words_stands_next_to_it_and_shares_its_runs(book: LessonBook, clock: Any) -> None:
     when = "handling a slot for a meeting"
     first = remedy(book, "Always ask the registrar when you handle a slot.", when=when, sources=["a"])
