@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from types import MappingProxyType
 
 from langgraph_reflexion.text import lazy_pattern
-from langgraph_reflexion.text.tokens import tokens
+from langgraph_reflexion.text.tokens import UNSPACED, tokens
 
 LONG_TASK = 200
 """Characters from which a task may hold more than its request. The tuning tasks of `benchmarks/recall.py` without
@@ -123,8 +123,13 @@ _CHINESE = MappingProxyType(
         "查一下|最新|新闻|首都|多高|多远|有多少|出生|发明|创立|位于|人口|来源|资料",
     }
 )
+_JOINED = rf"(?:[^\W{UNSPACED}]|[+\#])"
+"""A character that goes on with an English word. One of a script without spaces does not, as in `用Python实现`."""
+
 _WORDS = {
-    topic: lazy_pattern(rf"(?<![\w+#])(?:{_ENGLISH[topic]})(?![\w+#])|{_CHINESE[topic]}", re.IGNORECASE | re.VERBOSE)
+    topic: lazy_pattern(
+        rf"(?<!{_JOINED})(?:{_ENGLISH[topic]})(?!{_JOINED})|{_CHINESE[topic]}", re.IGNORECASE | re.VERBOSE
+    )
     for topic in TOPICS
 }
 NAMES = MappingProxyType(
