@@ -134,7 +134,9 @@ _WORDS = {
 }
 NAMES = MappingProxyType(
     {
-        "coding": frozenset(tokens("code coding program programming function method class script algorithm implement")),
+        "coding": frozenset(
+            tokens("code coding program programming function method class script algorithm implement write")
+        ),
         "maths": frozenset(tokens("solve calculate compute equation arithmetic math maths mathematics")),
         "analysis": frozenset(tokens("analysis analyse analyze compare comparison evaluate evaluation data")),
         "writing": frozenset(tokens("write writing draft text article")),
@@ -146,7 +148,7 @@ NAMES = MappingProxyType(
 _CHINESE_NAMES = {
     topic: lazy_pattern(names)
     for topic, names in {
-        "coding": "代码|编程|程序|函数|算法|脚本|实现一个",
+        "coding": "代码|编程|程序|函数|算法|脚本|实现|编写|写",
         "maths": "计算|求解|数学",
         "analysis": "分析|比较|评估",
         "writing": "写一|撰写|写作|文章",
