@@ -11,7 +11,8 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Command
 from typing_extensions import TypedDict
 
-from langgraph_reflexion import Verdict, create_reflexion_agent
+from langgraph_reflexion import Verdict, checks, create_reflexion_agent
+from langgraph_reflexion.middleware import ReflexionMiddleware
 from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, reflection, say
 
 
@@ -99,6 +100,24 @@ def test_a_check_of_a_tool_that_cannot_work_is_refused_when_the_agent_is_built(g
 
 
 @pytest.mark.req("A5")
+@pytest.mark.req("E3", "E8")
+@pytest.mark.parametrize(
+    "check", [checks.human_review(), checks.llm_judge(), checks.grounded(), checks.all_of(checks.exact("3 rows"))]
+)
+def test_a_check_of_answers_is_refused_as_a_check_of_a_tool_when_the_agent_is_built(check):
+    named = rf"`tool_checks\['query'\]` is `{check.name}`, which checks answers: pass it in `checks`"
+    with pytest.raises(ValueError, match=named):
+        create_reflexion_agent(ScriptedModel([]), [query], tool_checks={"query": check})
+    with pytest.raises(ValueError, match=named):
+        ReflexionMiddleware(tool_checks={"query": check})
+
+
+def test_a_ready_made_check_that_reads_only_the_text_may_check_a_tool(run):
+    model = ScriptedModel([call("query", sql="select name"), say("3")])
+    seen = run(model, [query], tool_checks={"query": checks.matches("rows")})
+    assert seen.messages[2].status == "success"
+
+
 def test_the_result_inside_a_tools_command_is_checked_and_a_refused_command_is_not_followed(run):
     @tool
     def note(text: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[None]:
