@@ -7,8 +7,9 @@ from typing import Annotated
 import pytest
 from langchain_core.messages import AnyMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.message import add_messages
-from langgraph.types import Command
+from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 from langgraph_reflexion import Verdict, checks, create_reflexion_agent
@@ -73,6 +74,26 @@ def test_a_check_that_raises_refuses_with_its_error_and_the_tool_runs_once(run):
     )
     assert "TimeoutError: the check broke" in seen.outcome.failures[0].evidence
     assert ran == [1]
+
+
+@pytest.mark.req("A5", "I7")
+def test_a_tool_whose_check_asks_a_person_runs_again_when_the_run_is_resumed():
+    ran = []
+
+    @tool
+    def look() -> str:
+        """Look."""
+        ran.append(1)
+        return "seen"
+
+    model = ScriptedModel([call("look"), say("3")])
+    agent = create_reflexion_agent(
+        model, [look], tool_checks={"look": lambda *_: interrupt("Is it right?")}, checkpointer=InMemorySaver()
+    )
+    thread = {"configurable": {"thread_id": "t"}}
+    assert agent.invoke({"messages": [("user", "Look.")]}, thread)["__interrupt__"][0].value == "Is it right?"
+    assert agent.invoke(Command(resume=True), thread)["messages"][2].text == "seen"
+    assert ran == [1, 1]
 
 
 async def test_a_check_of_a_tool_may_be_async():
