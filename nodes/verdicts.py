@@ -1,7 +1,7 @@
 """Checks: how a callable of (answer, run) is called, and how verdicts are combined.
 
-A check may have four attributes: `asks_model` (it is expensive and runs last), `wants_model` (it uses the agent's model
-in `run.model`), `asks_person`, and `acall`, its async twin.
+A check may have attributes: `asks_model` (it is expensive and runs last), `wants_model` (it uses the agent's model in
+`run.model`), `asks_person`, `reads_run` (it cannot check a tool's result), and `acall`, its async twin.
 """
 
 from __future__ import annotations
@@ -154,6 +154,11 @@ def named_tool_checks(checks: Any, tools: Collection[str] | None) -> dict[str, N
             raise ValueError(f"`tool_checks` names {name!r}, which is not a tool; the tools are: {known}")
         if not callable(check) or not accepts(check, None, None):
             raise ValueError(f"`tool_checks[{name!r}]` must be a function of (result, call), got {check!r}")
+        if getattr(check, "reads_run", False):
+            raise ValueError(
+                f"`tool_checks[{name!r}]` is `{check.name}`, which checks answers: "
+                "pass it in `checks`, and here a function of (result, call)"
+            )
     return {name: NamedCheck(f"the check of {name}", check) for name, check in checks.items()}
 
 

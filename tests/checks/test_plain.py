@@ -334,6 +334,12 @@ def test_a_task_has_a_topic(topic, tasks):
     assert [topic_of(task) for task in tasks] == [topic] * len(tasks)
 
 
+@pytest.mark.req("D10")
+def test_an_english_keyword_among_chinese_characters_counts() -> None:
+    tasks = ("用Python实现快速排序", "用C++写一个爬虫", "翻译这封email", "décode")
+    assert [topic_of(task) for task in tasks] == ["coding", "coding", "writing", "general"]
+
+
 @pytest.mark.parametrize(
     "build",
     [

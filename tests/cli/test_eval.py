@@ -146,17 +146,35 @@ def test_a_folder_of_another_experiment_is_refused(capsys: pytest.CaptureFixture
     assert "trials 5 there, 3 now" in printed
 
 
+@pytest.mark.req("L1")
+@pytest.mark.parametrize("setup", ["cot", "react"])
+def test_a_wrong_key_ends_an_experiment_at_once_and_the_same_command_continues_it(
+    capsys: pytest.CaptureFixture[str], setup: str
+):
+    wrong = True
+    with ModelServer("Answer: x", moods=lambda _, number: "unauthorized" if wrong and number > 1 else None) as server:
+        words = ["towns.jsonl", "--setups", setup, "--trials", "1", "--concurrency", "1"]
+        words += ["--model", "openai:small", "--base-url", server.url]
+        printed = run_cli(capsys, *words, status=2)
+        wrong = False
+        assert len(server.requests) == 5, "with two retries"
+        assert "2 of 4 are done already" in run_cli(capsys, *words)
+    assert "Finished tasks are saved: set the right key and run this again. " in printed
+    assert "Incorrect API key" in printed
+    assert "Traceback" not in printed
+
+
 @pytest.mark.slow
 @pytest.mark.req("L1")
 def test_tasks_that_broke_are_done_again_by_the_same_command(capsys: pytest.CaptureFixture[str]):
     wrong = True
-    with ModelServer("Answer: x", moods=lambda *_: "unauthorized" if wrong else None) as server:
+    with ModelServer("Answer: x", moods=lambda *_: "context_overflow" if wrong else None) as server:
         words = ["towns.jsonl", "--setups", "cot", "--model", "openai:small", "--base-url", server.url]
         printed = run_cli(capsys, *words, status=1)
         wrong = False
         run_cli(capsys, *words)
     assert "4 tasks broke, and count as not solved; the last with:" in printed
-    assert "Incorrect API key" in printed
+    assert "maximum context length" in printed
     assert "Traceback" not in printed
     for result in load_results(Path("eval-towns"))["cot"]:
         assert [trial.answer for trial in result.trials] == ["x"] * 5

@@ -8,12 +8,15 @@ from typing import Annotated, Any
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langgraph.cache.memory import InMemoryCache
 from langgraph.channels import UntrackedValue
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
+from langgraph.types import CachePolicy
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
@@ -61,6 +64,20 @@ def office(*agents: Any, state: type = Office, **compiled: Any) -> Any:
 
 def kept(store: BaseStore) -> list[tuple[str, ...]]:
     return [place for place in store.list_namespaces() if place[-1] == "lessons"]
+
+
+@pytest.mark.req("G1", "I1")
+@pytest.mark.parametrize(("allowed", "kind"), [([Outcome], Outcome), ([], dict)])
+def test_a_cached_outcome_is_read_as_one_if_the_cache_allows_its_type(allowed: list[type], kind: type) -> None:
+    model = ScriptedModel(["at eleven"])
+    graph = StateGraph(Books)
+    policy: Any = CachePolicy(key_func=lambda state: state["messages"][-1].text)
+    graph.add_node("planner", create_reflexion_agent(model), cache_policy=policy)
+    graph.add_edge(START, "planner")
+    desk = graph.compile(cache=InMemoryCache(serde=JsonPlusSerializer(allowed_msgpack_modules=allowed)))
+    desk.invoke(ASKED)
+    again = desk.invoke(ASKED)
+    assert (len(model.asked), type(again["outcome"]), again["messages"][-1].text) == (1, kind, "at eleven")
 
 
 @pytest.mark.req("G1", "J1")

@@ -7,11 +7,13 @@ from typing import Annotated
 import pytest
 from langchain_core.messages import AnyMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.message import add_messages
-from langgraph.types import Command
+from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
-from langgraph_reflexion import Verdict, create_reflexion_agent
+from langgraph_reflexion import Verdict, checks, create_reflexion_agent
+from langgraph_reflexion.middleware import ReflexionMiddleware
 from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, reflection, say
 
 
@@ -74,6 +76,26 @@ def test_a_check_that_raises_refuses_with_its_error_and_the_tool_runs_once(run):
     assert ran == [1]
 
 
+@pytest.mark.req("A5", "I7")
+def test_a_tool_whose_check_asks_a_person_runs_again_when_the_run_is_resumed():
+    ran = []
+
+    @tool
+    def look() -> str:
+        """Look."""
+        ran.append(1)
+        return "seen"
+
+    model = ScriptedModel([call("look"), say("3")])
+    agent = create_reflexion_agent(
+        model, [look], tool_checks={"look": lambda *_: interrupt("Is it right?")}, checkpointer=InMemorySaver()
+    )
+    thread = {"configurable": {"thread_id": "t"}}
+    assert agent.invoke({"messages": [("user", "Look.")]}, thread)["__interrupt__"][0].value == "Is it right?"
+    assert agent.invoke(Command(resume=True), thread)["messages"][2].text == "seen"
+    assert ran == [1, 1]
+
+
 async def test_a_check_of_a_tool_may_be_async():
     agent = create_reflexion_agent(
         RoleModel([call("query", sql="nmae"), say("?")], reflection("Read the schema.")),
@@ -99,6 +121,24 @@ def test_a_check_of_a_tool_that_cannot_work_is_refused_when_the_agent_is_built(g
 
 
 @pytest.mark.req("A5")
+@pytest.mark.req("E3", "E8")
+@pytest.mark.parametrize(
+    "check", [checks.human_review(), checks.llm_judge(), checks.grounded(), checks.all_of(checks.exact("3 rows"))]
+)
+def test_a_check_of_answers_is_refused_as_a_check_of_a_tool_when_the_agent_is_built(check):
+    named = rf"`tool_checks\['query'\]` is `{check.name}`, which checks answers: pass it in `checks`"
+    with pytest.raises(ValueError, match=named):
+        create_reflexion_agent(ScriptedModel([]), [query], tool_checks={"query": check})
+    with pytest.raises(ValueError, match=named):
+        ReflexionMiddleware(tool_checks={"query": check})
+
+
+def test_a_ready_made_check_that_reads_only_the_text_may_check_a_tool(run):
+    model = ScriptedModel([call("query", sql="select name"), say("3")])
+    seen = run(model, [query], tool_checks={"query": checks.matches("rows")})
+    assert seen.messages[2].status == "success"
+
+
 def test_the_result_inside_a_tools_command_is_checked_and_a_refused_command_is_not_followed(run):
     @tool
     def note(text: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[None]:

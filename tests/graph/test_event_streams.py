@@ -9,7 +9,7 @@ import pytest
 from langchain_core.tools import tool
 
 from langgraph_reflexion import Limits, create_reflexion_agent, create_trial_graph
-from langgraph_reflexion.testing import RoleModel, call, say
+from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, say
 from model_server import ModelServer
 
 HELLO: Any = {"messages": [("user", "When?")]}
@@ -35,6 +35,23 @@ def test_version_three_of_the_event_stream_gives_the_answer(protocol, hold):
         agent = create_reflexion_agent(server.chat(streaming=True), [search], protocol=protocol, hold_answers=hold)
         stream = agent.stream_events(HELLO, version="v3")
         assert [str(message.text) for message in stream.messages] == ["", "It is at eleven"]
+
+
+@pytest.mark.req("I6")
+@pytest.mark.filterwarnings("ignore:The v3 streaming protocol")
+def test_version_three_of_the_event_stream_has_an_agent_called_in_a_tool_as_a_subgraph() -> None:
+    planner = create_reflexion_agent(ScriptedModel(["It is at eleven"]), name="planner")
+
+    @tool
+    def plan(task: str) -> str:
+        """Plan."""
+        answer: str = planner.invoke({"messages": [("user", task)]})["messages"][-1].text
+        return answer
+
+    agent = create_reflexion_agent(ScriptedModel([call("plan", task="Plan."), "At eleven"]), [plan])
+    stream = agent.stream_events(HELLO, version="v3")
+    assert not hasattr(stream, "subagents")
+    assert [part.graph_name for part in stream.subgraphs] == ["planner"]
 
 
 @pytest.mark.req("I6", "B11")

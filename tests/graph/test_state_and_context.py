@@ -9,9 +9,10 @@ from typing import Annotated, Any, NotRequired
 import pytest
 from langchain.agents import AgentState as LangChainState
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
+from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import MessagesState
-from langgraph.graph.message import add_messages
+from langgraph.graph.message import _messages_delta_reducer, add_messages
 from langgraph.managed import IsLastStep, RemainingSteps
 from langgraph.prebuilt import InjectedState
 from langgraph.prebuilt.chat_agent_executor import AgentState
@@ -33,6 +34,12 @@ class Plain(TypedDict):
     messages: Annotated[list[AnyMessage], add_messages]
     city: NotRequired[str]
     visits: Annotated[int, operator.add]
+
+
+class Deltas(TypedDict):
+    """A conversation whose checkpoints hold only what is new."""
+
+    messages: Annotated[list[AnyMessage], DeltaChannel(_messages_delta_reducer)]
 
 
 class Beside(TypedDict):
@@ -179,6 +186,19 @@ def test_the_conversation_is_joined_by_the_callers_own_reducer(schema: Any) -> N
     result = agent.invoke({"messages": [HumanMessage("more")]}, config)
     assert [message.text for message in result["messages"][-4:]] == ["more", "", "done again", "two"]
     assert len(result["messages"]) == (6 if schema is Trimmed else 8)
+
+
+@pytest.mark.req("G1")
+def test_a_delta_channel_for_messages_is_used_over_turns_and_an_approval() -> None:
+    model = ScriptedModel([call("again"), "one", "two"])
+    agent = create_reflexion_agent(model, [again], state_schema=Deltas, approve=["again"], checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}}
+    agent.invoke(HELLO, config)
+    agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), config)
+    result = agent.invoke({"messages": [HumanMessage("more")]}, config)
+    assert isinstance(agent.channels["messages"], DeltaChannel)
+    assert [message.text for message in result["messages"]] == ["hello", "", "done again", "one", "more", "two"]
+    assert agent.get_state(config).values["messages"] == result["messages"]
 
 
 def test_defaults_of_a_pydantic_state_are_seen_by_prompt_and_tools() -> None:

@@ -497,6 +497,31 @@ def test_a_lesson_that_holds_for_a_kind_of_task_is_offered_where_nothing_nearer_
     assert chinese in texts(book.recall("用代码反转一个字符串"))
 
 
+@pytest.mark.req("D22")
+@pytest.mark.parametrize(
+    ("whens", "tasks", "other"),
+    [
+        (
+            ["writing a function", "writing code", "when writing a program"],
+            ["Reverse a string in Python", "Implement an LRU cache"],
+            "Write a poem about spring.",
+        ),
+        (
+            ["实现函数", "编写程序", "编写代码时", "写代码"],
+            ["写一个反转字符串的函数", "用Python实现快速排序"],
+            "写一首关于春天的诗",
+        ),
+    ],
+)
+def test_that_code_is_written_or_implemented_names_any_coding_task(
+    book_on: Any, whens: list[str], tasks: list[str], other: str
+) -> None:
+    for when in whens:
+        book = book_on(InMemoryStore())
+        loop = book.add(a_rule("先处理空输入，再进入循环。", when=when, topic="coding")).lesson
+        assert [book.recall(task) for task in (*tasks, other)] == [[loop], [loop], []], when
+
+
 @pytest.mark.req("D5")
 def test_that_someone_asked_is_no_part_of_a_lessons_occasion(book: LessonBook):
     for thing in ("violin", "harbour", "bridge", "candle", "mirror", "pepper", "saddle", "lemon", "anchor", "ladder"):

@@ -113,7 +113,7 @@ def grounded() -> Check:
         found = (yield in_thread(issues, own=True)) if len(source) > IN_THREAD else issues()
         return Verdict(passed=not found, issues=found)
 
-    return Check("grounded", judge)
+    return Check("grounded", judge, reads_run=True)
 
 
 def _both_ends(text: str, most: int) -> str:

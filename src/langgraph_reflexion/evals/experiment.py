@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from langchain_core.exceptions import ModelAuthenticationError, ModelPermissionDeniedError
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore
 
-from langgraph_reflexion import Attempt, LessonBook, Limits, MemoryPolicy, Outcome, create_trial_graph
+from langgraph_reflexion import Attempt, LessonBook, Limits, MemoryPolicy, ModelError, Outcome, create_trial_graph
 from langgraph_reflexion.evals.grading import check_for
 from langgraph_reflexion.evals.ledger import (
     Ledger,
@@ -33,6 +34,7 @@ NO_STALL = 1_000
 """Attempts without improvement. Answers are right or wrong, so a lack of improvement never ends a task."""
 RETRIES = 2
 """Retries of a worker in one trial, because a short server failure is not a wrong answer."""
+NO_ACCESS = "The model refuses the key. Finished tasks are saved: set the right key and run this again. "
 Job = tuple[Setup, Task, int]
 """Set-up, task and repeat."""
 
@@ -121,7 +123,7 @@ async def run_experiment(
 ) -> Results:
     """Run everything that is not in the folder yet, and return all results, by set-up.
 
-    If cancelled, it leaves each finished task in the folder.
+    If cancelled or without access to a model, it leaves each finished task in the folder.
     """
     _check_whole("concurrency", concurrency, 1)
     ledger = Ledger(Path(folder), experiment.plan())
@@ -168,14 +170,20 @@ class _Run:
         self.first_prompt: str | None = None
 
     async def result(self) -> Result:
-        """Its result. An exception breaks only this task."""
+        """Its result. An exception breaks only this task, unless no other task can work either."""
         began = time.perf_counter()
         task = self.task
         about: Any = {"setup": self.setup.name, "task": task.id, "repeat": self.repeat, "digest": task.digest}
         try:
             outcome = await self._outcome()
-        except Exception as error:  # noqa: BLE001 — one task that breaks costs the others nothing
+        except Exception as error:  # one task that breaks costs the others nothing
+            if isinstance(error, (ModelAuthenticationError, ModelPermissionDeniedError)):
+                raise ModelError(f"{NO_ACCESS}{error}") from error
             return Result(**about, error=f"{type(error).__name__}: {error}", seconds=time.perf_counter() - began)
+        last = outcome.failures[-1] if outcome.stop_reason == "model_error" else None
+        # A tool that has no access says nothing about the model.
+        if last is not None and (last.tool, last.error_class) == (self.setup.worker, "permission"):
+            raise ModelError(f"{NO_ACCESS}{outcome.reason}")
         usage = outcome.usage
         return Result(
             **about,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from types import MappingProxyType
 
 from langgraph_reflexion.text import lazy_pattern
-from langgraph_reflexion.text.tokens import tokens
+from langgraph_reflexion.text.tokens import UNSPACED, tokens
 
 LONG_TASK = 200
 """Characters from which a task may hold more than its request. The tuning tasks of `benchmarks/recall.py` without
@@ -123,13 +123,20 @@ _CHINESE = MappingProxyType(
         "查一下|最新|新闻|首都|多高|多远|有多少|出生|发明|创立|位于|人口|来源|资料",
     }
 )
+_JOINED = rf"(?:[^\W{UNSPACED}]|[+\#])"
+"""A character that goes on with an English word. One of a script without spaces does not, as in `用Python实现`."""
+
 _WORDS = {
-    topic: lazy_pattern(rf"(?<![\w+#])(?:{_ENGLISH[topic]})(?![\w+#])|{_CHINESE[topic]}", re.IGNORECASE | re.VERBOSE)
+    topic: lazy_pattern(
+        rf"(?<!{_JOINED})(?:{_ENGLISH[topic]})(?!{_JOINED})|{_CHINESE[topic]}", re.IGNORECASE | re.VERBOSE
+    )
     for topic in TOPICS
 }
 NAMES = MappingProxyType(
     {
-        "coding": frozenset(tokens("code coding program programming function method class script algorithm implement")),
+        "coding": frozenset(
+            tokens("code coding program programming function method class script algorithm implement write")
+        ),
         "maths": frozenset(tokens("solve calculate compute equation arithmetic math maths mathematics")),
         "analysis": frozenset(tokens("analysis analyse analyze compare comparison evaluate evaluation data")),
         "writing": frozenset(tokens("write writing draft text article")),
@@ -141,7 +148,7 @@ NAMES = MappingProxyType(
 _CHINESE_NAMES = {
     topic: lazy_pattern(names)
     for topic, names in {
-        "coding": "代码|编程|程序|函数|算法|脚本|实现一个",
+        "coding": "代码|编程|程序|函数|算法|脚本|实现|编写|写",
         "maths": "计算|求解|数学",
         "analysis": "分析|比较|评估",
         "writing": "写一|撰写|写作|文章",
