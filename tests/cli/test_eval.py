@@ -180,6 +180,21 @@ def test_tasks_that_broke_are_done_again_by_the_same_command(capsys: pytest.Capt
         assert [trial.answer for trial in result.trials] == ["x"] * 5
 
 
+@pytest.mark.req("L1", "E8")
+def test_answers_that_the_judge_could_not_judge_are_not_counted_as_wrong(capsys: pytest.CaptureFixture[str]):
+    wrong = True
+    verdict = json.dumps({"passed": True, "score": 100})
+    with ModelServer(verdict, moods=lambda *_: "unauthorized" if wrong else None) as server:
+        words = ["towns.jsonl", "--setups", "cot", "--trials", "1", "--model", "simulated"]
+        words += ["--judge", "openai:small", "--judge-base-url", server.url]
+        printed = run_cli(capsys, *words, status=1)
+        assert "4 tasks broke" in printed
+        assert "Incorrect API key" in printed
+        wrong = False
+        run_cli(capsys, *words)
+    assert all(result.solved_at == 1 for result in load_results(Path("eval-towns"))["cot"])
+
+
 @pytest.mark.slow
 def test_more_of_the_same_tasks_and_other_set_ups_continue_in_the_same_folder(capsys: pytest.CaptureFixture[str]):
     words = ["towns.jsonl", "--model", "simulated", "--trials", "1"]

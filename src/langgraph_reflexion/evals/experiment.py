@@ -197,7 +197,7 @@ class _Run:
             output=usage.output + usage.reflection.output,
             calls=usage.calls + usage.reflection.calls,
             seconds=outcome.seconds,
-            error=outcome.reason if outcome.stop_reason == "model_error" else None,
+            error=_why_broken(outcome),
         )
 
     async def _outcome(self) -> Outcome:
@@ -247,6 +247,16 @@ class _Run:
         book = LessonBook(self.experiment.lessons, self.namespace)
         found = [await book.aget(id) for id in ids]
         return [lesson.text for lesson in found if lesson is not None]
+
+
+def _why_broken(outcome: Outcome) -> str | None:
+    """Why a run says nothing about its set-up: the model could not be called, or its last answer not be checked."""
+    if outcome.stop_reason == "model_error":
+        return outcome.reason
+    if outcome.status == "success" or not outcome.failures:
+        return None
+    last = outcome.failures[-1]
+    return last.evidence if (last.signal, last.error_class) == ("check_failed", "exception") else None
 
 
 def _trial_of(attempt: Attempt) -> Trial:
