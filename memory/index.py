@@ -57,19 +57,24 @@ MOST_WORDS = 60
 ANY_REQUEST = frozenset(tokens("ask question task something someone user answer request 时"))
 """Words that the `when` of any lesson may hold ("asked for …"): they are no part of its occasion."""
 
-ANY = word_set("all always any anything each every everything general generally none whatever whenever")
+ANY = word_set(
+    "all always any anything each every everything general generally n none null regardless whatever whenever"
+)
 """Words that make a `when` mean any task, if all its other words are these:"""
 
 IN_ALL_TASKS = word_set(
     """
-    a an answer answering answers applies ask asked asks at conversation conversations for given holds in is it of on
-    question questions replies reply request requests response responses run runs task tasks the time times to user
-    users with you
+    a across an answer answering answers applies ask asked asks at context conversation conversations for given holds
+    how in is it like likes of on prefer preference preferences preferred prefers question questions replies reply
+    request requests response responses run runs s situation style task tasks the their time times to user users want
+    wants when with you
     """
 )
+"""Words that every task has: the user, a question, an answer, and that the user likes it so."""
 
 ANY_IN_CHINESE = re.compile(
-    "在?(?:总是|始终|一直|一般|通用|(?:任何|所有|每次|每个|一切|全部)的?(?:任务|问题|请求|回答|回复|对话|时候|情况)?[下时中]?)"
+    "(?:在|适用于|对于?)?(?:总是|始终|一直|一般|通用|无|不限|(?:任何|所有|每次|每个|一切|全部)的?"
+    "(?:任务|问题|请求|回答|回复|对话|时候|情况)?[下时中]?|(?:用户的?)?(?:回答|回复)?(?:用户)?(?:问题)?(?:的?偏好|的?喜好|时))"
 )
 
 
@@ -248,14 +253,18 @@ class Index:
 
 
 def names_any_task(value: Mapping[str, Any]) -> bool:
-    """Whether a record is a preference, a project fact or a named rule whose `when` means any task."""
-    if value.get("kind") not in ("preference", "project") and not value.get("name"):
+    """Whether a record is a preference, a project fact or a named rule whose `when` means any task.
+
+    That of a rule must say so; that of a preference or a fact must name nothing that only some tasks have.
+    """
+    is_fact = value.get("kind") in ("preference", "project")
+    if not is_fact and not value.get("name"):
         return False
     clause = re.split("[,;.，；。]", str(value.get("when") or ""))[0].strip()  # the first one counts
     words = set(re.findall(r"\w+", clause.casefold()))
     if not words or ANY_IN_CHINESE.fullmatch(clause):
         return True
-    return not words.isdisjoint(ANY) and words <= ANY | IN_ALL_TASKS
+    return words <= ANY | IN_ALL_TASKS and (is_fact or not words.isdisjoint(ANY))
 
 
 _LOCK = threading.Lock()

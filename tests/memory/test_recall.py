@@ -383,7 +383,10 @@ def test_a_lesson_that_always_holds_comes_with_any_task_and_leaves_a_place_for_l
 
 @pytest.mark.req("D21")
 def test_an_occasion_that_every_task_meets_does_not_count(book_on: Any) -> None:
-    for when in ("in every task", "At all times.", "Any request, however short", "每次回答时", "none"):
+    in_words = ("in every task", "At all times.", "Any request, however short", "regardless of the task", "N/A", "none")
+    in_chinese = ("每次回答时", "适用于所有任务", "不限", "用户的回答偏好")
+    of_the_user = ("when answering the user", "The user's preferred answer style", "How the user likes answers")
+    for when in (*in_words, *in_chinese, *of_the_user):
         book = book_on(InMemoryStore())
         book.add(Lesson(kind="preference", text="The user likes short answers.", when=when, origin="told"))
         book.add(Lesson(kind="project", text="Prices are in euros.", when="every invoice", origin="told"))
