@@ -54,7 +54,9 @@ _UNSPACED = re.compile(f"[{UNSPACED}]")
 MOST_WORDS = 60
 """Words of a task that are kept with a lesson it taught: all of them, unless it is a document."""
 
-ANY_REQUEST = frozenset(tokens("ask question task something someone user answer request 时"))
+ANY_REQUEST = frozenset(
+    tokens("ask question task problem exercise thing something someone user answer request 时 任务 问题")
+)
 """Words that the `when` of any lesson may hold ("asked for …"): they are no part of its occasion."""
 
 ANY = word_set(

@@ -13,6 +13,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.schemas import Episode, Failure, Lesson, Trigger
+from langgraph_reflexion.text.task import topic_of
 from langgraph_reflexion.text.tokens import count_tokens
 
 SLOT = "Check a proposed slot against every busy time before you answer."
@@ -514,14 +515,24 @@ def test_a_lesson_that_holds_for_a_kind_of_task_is_offered_where_nothing_nearer_
             ["写一个反转字符串的函数", "用Python实现快速排序"],
             "写一首关于春天的诗",
         ),
+        (
+            ["a coding problem", "programming exercises", "编程任务"],
+            ["Reverse a string in Python", "写一个反转字符串的函数"],
+            "Who invented the light bulb?",
+        ),
+        (
+            ["naming the inventor of a thing", "asked about an invention"],
+            ["Who invented the light bulb?", "Which scientist invented the telephone?"],
+            "Where is Oslo?",
+        ),
     ],
 )
-def test_that_code_is_written_or_implemented_names_any_coding_task(
+def test_a_when_that_only_names_a_sort_of_task_fits_any_task_of_that_sort(
     book_on: Any, whens: list[str], tasks: list[str], other: str
 ) -> None:
     for when in whens:
         book = book_on(InMemoryStore())
-        loop = book.add(a_rule("先处理空输入，再进入循环。", when=when, topic="coding")).lesson
+        loop = book.add(a_rule("先处理空输入，再进入循环。", when=when, topic=topic_of(tasks[0]))).lesson
         assert [book.recall(task) for task in (*tasks, other)] == [[loop], [loop], []], when
 
 

@@ -139,8 +139,8 @@ NAMES = MappingProxyType(
         ),
         "maths": frozenset(tokens("solve calculate compute equation arithmetic math maths mathematics")),
         "analysis": frozenset(tokens("analysis analyse analyze compare comparison evaluate evaluation data")),
-        "writing": frozenset(tokens("write writing draft text article")),
-        "search": frozenset(tokens("who whom whose where which search find out look up")),
+        "writing": frozenset(tokens("write writing draft text article summary summarise summarize")),
+        "search": frozenset(tokens("who whom whose where which search find out look up name fact factual")),
     }
 )
 """Words that name any task of a topic, stemmed."""
