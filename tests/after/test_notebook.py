@@ -165,10 +165,14 @@ def test_different_mistakes_with_common_words_are_not_one_group(notebook):
             ("The search results were not read to the end.", "Read all results before answering."),
             ("Before the merge the tests were run.", "Run the tests after the merge."),
             ("After the merge the tests were run.", "Run the tests before the merge."),
+            ("The start date was left out.", "Give the start date."),
+            ("The end date was left out.", "Give the end date."),
+            ("开始日期缺失。", "请给出开始日期。"),
+            ("结束日期缺失。", "请给出结束日期。"),
         ]
     ):
         notebook.add(a_finding(description, suggestion), f"run-{i}")
-    assert notebook.statistics()["groups"] == 5
+    assert notebook.statistics()["groups"] == 9
 
 
 @pytest.mark.req("H7", "S13")

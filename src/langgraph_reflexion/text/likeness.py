@@ -200,6 +200,12 @@ def same_in_other_words(a: str, b: str) -> bool:
     return numbers[0] == numbers[1] and negated[0] == negated[1] and not opposed(a, b)
 
 
+def exchange_a_word(a: str, b: str) -> bool:
+    """Whether one text has another word where the other has one (`start date`, `end date`): two characters in Chinese."""
+    left, right = _content(a).keys(), _content(b).keys()
+    return 1 <= len(left - right) <= 2 and 1 <= len(right - left) <= 2
+
+
 def opposed(a: str | Advice, b: str | Advice) -> bool:
     """Whether two texts speak of the same thing and advise the opposite."""
     a, b = _as_advice(a), _as_advice(b)
