@@ -32,7 +32,7 @@ from langgraph_reflexion.nodes.remember import foreign_texts
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Lesson, Origin, Trigger, Usage
 from langgraph_reflexion.state import Update, is_from_user, task_of
-from langgraph_reflexion.text.tokens import normalize, tokens
+from langgraph_reflexion.text.tokens import UNSPACED, normalize, tokens
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +52,9 @@ _FORGET = re.compile(
 """How a user asks to forget something. In English an order is followed by what is to be forgotten."""
 _NEGATED = re.compile(r"\b(?:not|never|nobody)\b|n['’]t\b|[不没别勿]", re.IGNORECASE)
 """What asks for the opposite if it comes before that: "never forget", "I don't want you to forget"."""
+_POLITE = re.compile(r"\W*(?:can|could|would) you (?:please )?", re.IGNORECASE)
+"""How a question begins that asks for what follows."""
+_SEAM = re.compile(rf"[\W_]+|(?<=[{UNSPACED}])(?=[a-z0-9])|(?<=[a-z0-9])(?=[{UNSPACED}])")
 _QUOTED = re.compile(r"(?<!\w)[\"'“‘「][^\"'”’」]*[\"'”’」](?!\w)")
 
 
@@ -282,7 +285,7 @@ def _holds(text: str, words: str) -> bool:
 
 def _words(text: str) -> str:
     """The words of a text in lower case, with single spaces and without punctuation."""
-    return " ".join(re.sub(r"[\W_]+", " ", normalize(text)).split())
+    return " ".join(_SEAM.sub(" ", normalize(text)).split())
 
 
 def _forget(
@@ -301,6 +304,8 @@ def _asks_to_forget(name: str, user: Sequence[str]) -> bool:
     """Whether a clause of the user names the memory and asks to forget it. Questions and quotations do not ask."""
     clauses = [clause for message in user for clause in re.split(r"(?<=[.!?;:。！？；：\n])", message)]
     for clause in clauses:
+        if polite := _POLITE.match(clause):
+            clause = clause[polite.end() :].rstrip("?？")
         asked = _FORGET.search(_QUOTED.sub(lambda quote: "" if _FORGET.search(quote[0]) else quote[0], clause))
         if asked is None or clause.endswith(("?", "？")) or _NEGATED.search(asked.string[: asked.start()]):
             continue

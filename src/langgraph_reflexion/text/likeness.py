@@ -201,7 +201,7 @@ def same_in_other_words(a: str, b: str) -> bool:
 
 
 def exchange_a_word(a: str, b: str) -> bool:
-    """Whether one text has another word where the other has one (`start date`, `end date`): two characters in Chinese."""
+    """Whether two texts differ in one word (`start date`, `end date`), which is two characters in Chinese."""
     left, right = _content(a).keys(), _content(b).keys()
     return 1 <= len(left - right) <= 2 and 1 <= len(right - left) <= 2
 
