@@ -42,6 +42,7 @@ from langgraph_reflexion.memory.records import (
 from langgraph_reflexion.memory.shelf import Shelf, StoredLesson
 from langgraph_reflexion.memory.suspicion import suspicion, suspicion_of
 from langgraph_reflexion.schemas import TEXTS, Lesson
+from langgraph_reflexion.text.json_text import valid_text
 from langgraph_reflexion.text.literals import MAX_TASK, mask_secrets
 from langgraph_reflexion.text.tokens import fold
 
@@ -122,9 +123,9 @@ def _code(found: re.Match[str]) -> str:
 
 
 def read_lines(place: Place) -> list[str]:
-    """The lines of a file or an open one."""
+    """The lines of a file or an open one. Bytes that are not UTF-8 become surrogates, so their line can be named."""
     found = cast(IO[Any], place).read() if hasattr(place, "read") else Path(cast(str, place)).read_bytes()
-    text = found.decode() if isinstance(found, bytes) else str(found)
+    text = found.decode(errors="surrogateescape") if isinstance(found, bytes) else str(found)
     return text.removeprefix("\ufeff").split("\n")
 
 
@@ -187,6 +188,8 @@ def _parsed_line(shelf: Shelf, line: str, untrusted: bool) -> Line:
     Only the text of an untrusted lesson and its tasks are kept, not its record, status, origin, failures or name: an
     entry with that name would be replaced.
     """
+    if valid_text(line) != line:
+        raise ValueError("it is not UTF-8")
     raw = Line.model_validate(json.loads(line, object_pairs_hook=_object))
     lesson = tidy(raw)
     reason = malformed(lesson)

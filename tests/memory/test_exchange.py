@@ -194,6 +194,14 @@ def test_a_bad_line_is_named_and_nothing_is_kept(book: LessonBook, bad: str) -> 
 
 
 @pytest.mark.req("D15")
+def test_a_line_that_is_not_utf8_is_a_bad_line_like_others(book: LessonBook) -> None:
+    lines = b'{"kind": "rule", "text": "Read the units first."}\n{"kind": "rule", "text": "Close the caf\xe9."}\n'
+    with pytest.raises(LessonError, match="line 2 is not a lesson: it is not UTF-8"):
+        book.load(io.BytesIO(lines))
+    assert book.load(io.BytesIO(lines), strict=False) == Loaded(added=1, skipped=1)
+
+
+@pytest.mark.req("D15")
 def test_a_file_is_read_as_editors_save_it_and_however_it_was_opened(book_on: Any, tmp_path: Path) -> None:
     path, text = tmp_path / "lessons.jsonl", '\ufeff{"kind": "rule", "text": "先看单位。"}\r\n\r\n'
     path.write_bytes(text.encode())
