@@ -39,6 +39,7 @@ from langgraph_reflexion.memory.records import (
     numbered,
     source_records,
     tool_of,
+    trigger_in,
     with_records,
 )
 from langgraph_reflexion.memory.shelf import (
@@ -303,9 +304,7 @@ def of_any_tool(when: str, tool: str | None) -> str:
 
 def has_same_tool(new: Lesson, value: Mapping[str, Any]) -> bool:
     """Whether a lesson and an item have the same tool and the same name, each of which may be none."""
-    trigger = value.get("trigger")
-    tool = trigger.get("tool") if isinstance(trigger, dict) else None
-    return bool(tool_of(new) == tool) and value.get("name") == new.name
+    return (tool_of(new), new.name) == (trigger_in(value).get("tool"), value.get("name"))
 
 
 def _update(old: Lesson, new: Lesson, now: datetime, approved: bool) -> dict[str, Any]:
