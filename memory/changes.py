@@ -17,6 +17,7 @@ from langgraph.store.base import Item, Op, PutOp
 from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.access import Plan, at_once, drop, items_in, may_be_an_id, put, read_items
 from langgraph_reflexion.memory.evidence import By, Change, ChangeAction, Evidence
+from langgraph_reflexion.memory.gate import MAX_VALUES
 from langgraph_reflexion.memory.records import (
     FIELDS,
     MORE_FAILURES,
@@ -36,9 +37,6 @@ logger = logging.getLogger(__name__)
 
 MAX_CORRECTIONS = 8
 """How often an item is corrected before that is left to the other writers."""
-
-MAX_VALUES = 16
-"""Tags, further failures and tasks that one lesson can have."""
 
 _UNITED = (MORE_FAILURES, TASKS)
 """Fields to which each writer only adds. A change's `after` holds what it added."""

@@ -12,10 +12,11 @@ from typing import Any
 from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import TOPIC, Plan, at_once, items_in, put, read_items, storable
-from langgraph_reflexion.memory.changes import MAX_VALUES, change_ops, write
+from langgraph_reflexion.memory.changes import change_ops, write
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, Tally, estimate, posterior, recent
 from langgraph_reflexion.memory.evidence import COUNTS, Evidence, LessonRun
 from langgraph_reflexion.memory.forget import forgotten_hashes, without_texts
+from langgraph_reflexion.memory.gate import MAX_VALUES
 from langgraph_reflexion.memory.index import names_any_task, task_words, tasks_of
 from langgraph_reflexion.memory.records import NOTHING, TASKS, failure_of, run_record, with_records
 from langgraph_reflexion.memory.shelf import (

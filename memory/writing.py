@@ -11,17 +11,10 @@ from typing import Any, Literal
 from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import Plan, put, storable
-from langgraph_reflexion.memory.changes import (
-    MAX_VALUES,
-    change_ops,
-    read_and_correct,
-    replaced_by,
-    same_name,
-    write,
-)
+from langgraph_reflexion.memory.changes import change_ops, read_and_correct, replaced_by, same_name, write
 from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence
-from langgraph_reflexion.memory.gate import MAX_READ, malformed, refusal, tidy
+from langgraph_reflexion.memory.gate import MAX_READ, MAX_VALUES, malformed, refusal, tidy
 from langgraph_reflexion.memory.index import task_words, tasks_of
 from langgraph_reflexion.memory.models import guard_objection
 from langgraph_reflexion.memory.provenance import Foreign
