@@ -96,7 +96,7 @@ def read_and_correct(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, StoredL
     """
     wanted = [id for id in dict.fromkeys(ids) if may_be_an_id(id)]
     found: dict[str, StoredLesson] = {}
-    for _ in range(MAX_CORRECTIONS if wanted else 0):
+    for _ in range(MAX_CORRECTIONS):
         found, kept, forgotten = yield from at_once(
             read_some(shelf, wanted), read_items(shelf.evidence, wanted), read_items(shelf.forgotten, wanted)
         )
@@ -135,8 +135,6 @@ def as_recorded(value: dict[str, Any], evidence: Evidence) -> dict[str, Any]:
 
 def retry_without_vectors(ops: list[Op]) -> Plan[None]:
     """Write, and if that fails, write again without vectors, so that no lesson is lost because an embedder is down."""
-    if not ops:
-        return
     try:
         yield ops
     except StoreError:  # an error of the file, not of the embedding model

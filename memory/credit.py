@@ -27,6 +27,7 @@ from langgraph_reflexion.memory.shelf import (
     earlier_tasks,
     episode_in,
     is_undone,
+    read_episode,
     read_some,
     stored_lesson,
     time_in,
@@ -71,16 +72,15 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
     yield from _count(shelf, kept)
     if kept.reflections:  # a lesson that it wrote may have been forgotten since
         [item], forgotten = yield from at_once(read_items(shelf.episodes, [kept.id]), items_in(shelf.forgotten))
-        if ops := without_texts(shelf, [item] if item else [], forgotten_hashes(forgotten)):
-            yield ops
+        yield without_texts(shelf, [item] if item else [], forgotten_hashes(forgotten))
     if _draw(episode.id) * (shelf.policy.keep_runs // 100) < 1:  # in one of every `keep_runs` / 100 runs
         yield from drop_old(shelf)
 
 
 def feedback(shelf: Shelf, run_id: str) -> Plan[bool]:
     """Count a run as lost because the user says that it was wrong. `False` for an unknown run."""
-    [item] = yield from read_items(shelf.episodes, [storable(run_id)])
-    if item is None or (before := episode_in(item)) is None:
+    before = yield from read_episode(shelf, run_id)
+    if before is None:
         return False
     yield from _count(
         shelf, before.model_copy(update={"success": False, "status": "failure", "stop_reason": "unchecked"})
