@@ -170,7 +170,7 @@ def _parsed(shelf: Shelf, lines: Iterable[str], strict: bool, untrusted: bool) -
             continue
         try:
             rows.append(_parsed_line(shelf, line, untrusted))
-        except (ValueError, ValidationError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             if strict:
                 raise LessonError(f"line {number} is not a lesson: {_reason(error)}") from error
             skipped += 1
