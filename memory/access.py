@@ -58,7 +58,8 @@ TOPIC = "~topic-"
 """Prefix of the keys, in `evidence`, of the runs of topics. No lesson has such an id."""
 
 PAUSE: list[Op] = []
-"""A request for nothing. A plan yields it during long work, so that other tasks of the event loop can run."""
+"""A request for nothing. A plan yields it during long work, so that other tasks of the event loop can run. A list of
+operations that happens to be empty is no more than that: no store is asked."""
 
 PAUSE_AFTER = 100
 """Records that a plan reads before it pauses."""
@@ -154,7 +155,7 @@ def count(namespace: Namespace, known: int) -> Plan[int]:
 
 def read_items(namespace: Namespace, keys: list[str]) -> Plan[list[Item | None]]:
     """The items under these keys, each or `None`."""
-    items: list[Item | None] = (yield [GetOp(namespace, key) for key in keys]) if keys else []
+    items: list[Item | None] = yield [GetOp(namespace, key) for key in keys]
     return items
 
 

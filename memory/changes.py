@@ -17,6 +17,7 @@ from langgraph.store.base import Item, Op, PutOp
 from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.access import Plan, at_once, drop, items_in, may_be_an_id, put, read_items
 from langgraph_reflexion.memory.evidence import By, Change, ChangeAction, Evidence
+from langgraph_reflexion.memory.gate import MAX_VALUES
 from langgraph_reflexion.memory.records import (
     FIELDS,
     MORE_FAILURES,
@@ -36,9 +37,6 @@ logger = logging.getLogger(__name__)
 
 MAX_CORRECTIONS = 8
 """How often an item is corrected before that is left to the other writers."""
-
-MAX_VALUES = 16
-"""Tags, further failures and tasks that one lesson can have."""
 
 _UNITED = (MORE_FAILURES, TASKS)
 """Fields to which each writer only adds. A change's `after` holds what it added."""
@@ -98,7 +96,7 @@ def read_and_correct(shelf: Shelf, ids: Iterable[str]) -> Plan[dict[str, StoredL
     """
     wanted = [id for id in dict.fromkeys(ids) if may_be_an_id(id)]
     found: dict[str, StoredLesson] = {}
-    for _ in range(MAX_CORRECTIONS if wanted else 0):
+    for _ in range(MAX_CORRECTIONS):
         found, kept, forgotten = yield from at_once(
             read_some(shelf, wanted), read_items(shelf.evidence, wanted), read_items(shelf.forgotten, wanted)
         )
@@ -137,8 +135,6 @@ def as_recorded(value: dict[str, Any], evidence: Evidence) -> dict[str, Any]:
 
 def retry_without_vectors(ops: list[Op]) -> Plan[None]:
     """Write, and if that fails, write again without vectors, so that no lesson is lost because an embedder is down."""
-    if not ops:
-        return
     try:
         yield ops
     except StoreError:  # an error of the file, not of the embedding model

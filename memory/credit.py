@@ -12,10 +12,11 @@ from typing import Any
 from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import TOPIC, Plan, at_once, items_in, put, read_items, storable
-from langgraph_reflexion.memory.changes import MAX_VALUES, change_ops, write
+from langgraph_reflexion.memory.changes import change_ops, write
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, Tally, estimate, posterior, recent
 from langgraph_reflexion.memory.evidence import COUNTS, Evidence, LessonRun
 from langgraph_reflexion.memory.forget import forgotten_hashes, without_texts
+from langgraph_reflexion.memory.gate import MAX_VALUES
 from langgraph_reflexion.memory.index import names_any_task, task_words, tasks_of
 from langgraph_reflexion.memory.records import NOTHING, TASKS, failure_of, run_record, with_records
 from langgraph_reflexion.memory.shelf import (
@@ -26,6 +27,7 @@ from langgraph_reflexion.memory.shelf import (
     earlier_tasks,
     episode_in,
     is_undone,
+    read_episode,
     read_some,
     stored_lesson,
     time_in,
@@ -70,16 +72,15 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
     yield from _count(shelf, kept)
     if kept.reflections:  # a lesson that it wrote may have been forgotten since
         [item], forgotten = yield from at_once(read_items(shelf.episodes, [kept.id]), items_in(shelf.forgotten))
-        if ops := without_texts(shelf, [item] if item else [], forgotten_hashes(forgotten)):
-            yield ops
+        yield without_texts(shelf, [item] if item else [], forgotten_hashes(forgotten))
     if _draw(episode.id) * (shelf.policy.keep_runs // 100) < 1:  # in one of every `keep_runs` / 100 runs
         yield from drop_old(shelf)
 
 
 def feedback(shelf: Shelf, run_id: str) -> Plan[bool]:
     """Count a run as lost because the user says that it was wrong. `False` for an unknown run."""
-    [item] = yield from read_items(shelf.episodes, [storable(run_id)])
-    if item is None or (before := episode_in(item)) is None:
+    before = yield from read_episode(shelf, run_id)
+    if before is None:
         return False
     yield from _count(
         shelf, before.model_copy(update={"success": False, "status": "failure", "stop_reason": "unchecked"})

@@ -166,9 +166,8 @@ def _undo_change(shelf: Shelf, found: StoredLesson, id: str) -> Plan[list[Change
         raise KeyError(id)
     if change.action == "undone":
         raise ValueError(f"{id} is itself an undo: approve, retire or restore {found.lesson.id} instead")
-    standing = found.evidence.standing
-    sources = _sources_of(change, found) if change in standing else []
-    changes = [known for known in standing if known == change]
+    changes = [change] if change in found.evidence.standing else []
+    sources = _sources_of(change, found) if changes else []
     ops, undone = _reverted(shelf, found, changes, {}, sources, shelf.clock(), bulk=False)
     yield from _with_one_value(shelf, {found.lesson.id: found}, (yield from write(shelf, ops)))
     return undone

@@ -14,14 +14,9 @@ from langgraph_reflexion.memory.changes import write
 from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.evidence import LIVE, TRUST
 from langgraph_reflexion.memory.forget import forget_all
-from langgraph_reflexion.memory.gate import malformed, refusal, tidy
+from langgraph_reflexion.memory.gate import MAX_VALUES, malformed, refusal, tidy
 from langgraph_reflexion.memory.models import check_model, guard_objection, wording
-from langgraph_reflexion.memory.records import (
-    hash_of,
-    is_live,
-    lesson_id,
-    tool_of,
-)
+from langgraph_reflexion.memory.records import hash_of, is_live, lesson_id, tool_of
 from langgraph_reflexion.memory.shelf import Shelf, current_items, nearest, read_all
 from langgraph_reflexion.memory.suspicion import suspicion_of
 from langgraph_reflexion.memory.writing import new_record, of_any_tool
@@ -149,7 +144,7 @@ def _pattern(shelf: Shelf, members: Sequence[Lesson], text: str | None) -> Lesso
         when=in_common(occasions),
         when_not=next((member.when_not for member in members if member.when_not), ""),
         topic=topics.pop() if len(topics) == 1 else None,
-        tags=list(dict.fromkeys(tag for member in members for tag in member.tags))[:16],
+        tags=list(dict.fromkeys(tag for member in members for tag in member.tags))[:MAX_VALUES],
         trigger=Trigger(tool=tool) if tool else None,
         origin=min((member.origin for member in members), key=TRUST.index),
         sources=list(dict.fromkeys(source for member in members for source in member.sources)),

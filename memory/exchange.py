@@ -20,13 +20,9 @@ from pydantic import Field, ValidationError
 from langgraph_reflexion.driver import Wait
 from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory.access import COLLECTIONS, Plan, items_in, may_be_an_id, put
-from langgraph_reflexion.memory.changes import (
-    MAX_VALUES,
-    replaced_by,
-    retry_without_vectors,
-)
+from langgraph_reflexion.memory.changes import replaced_by, retry_without_vectors
 from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence
-from langgraph_reflexion.memory.gate import malformed, tidy
+from langgraph_reflexion.memory.gate import MAX_VALUES, malformed, tidy
 from langgraph_reflexion.memory.index import LONGEST_WORD, MOST_WORDS, tasks_of
 from langgraph_reflexion.memory.records import (
     FIELDS,
@@ -175,7 +171,7 @@ def _parsed(shelf: Shelf, lines: Iterable[str], strict: bool, untrusted: bool) -
             continue
         try:
             rows.append(_parsed_line(shelf, line, untrusted))
-        except (ValueError, ValidationError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             if strict:
                 raise LessonError(f"line {number} is not a lesson: {_reason(error)}") from error
             skipped += 1

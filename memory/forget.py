@@ -55,8 +55,7 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
         ops.append(put(shelf.forgotten, id, {"at": shelf.clock().isoformat(), "words": its_hashes}))
     # Only the latest sources of a lesson are recorded, so every episode that may contain its text is read.
     ops += without_texts(shelf, (yield from items_in(shelf.episodes)) if gone else [], hashes, texts)
-    if ops:
-        yield ops
+    yield ops
     yield from read_and_correct(shelf, gone)
     remove_everywhere(shelf.store, shelf.lessons, gone)
     # A pattern may have been made from them in the meantime.

@@ -22,8 +22,8 @@ MAX_LENGTH = 300
 MAX_READ = 4_000
 """Characters of a field that are read at all: nothing that long is kept."""
 
-MAX_TAGS = 16
-"""Tags that a lesson can have."""
+MAX_VALUES = 16
+"""Tags, further failures and tasks that one lesson can have."""
 
 LENGTHS = {"text": MAX_READ, "topic": 64, "tags": 64}
 """Characters to which a field is truncated. Other fields: `MAX_LENGTH`. A longer text is refused, not truncated."""
@@ -125,7 +125,7 @@ def tidy(lesson: L) -> L:
     for name in TEXTS:
         value, most = getattr(lesson, name), LENGTHS.get(name, MAX_LENGTH)
         if isinstance(value, list):
-            tidied[name] = list(dict.fromkeys(filter(None, (one_line(text, most) for text in value))))[:MAX_TAGS]
+            tidied[name] = list(dict.fromkeys(filter(None, (one_line(text, most) for text in value))))[:MAX_VALUES]
         elif value and (name != "text" or len(value) <= MAX_READ):  # a longer one is refused unchanged
             tidied[name] = one_line(value, most) or (None if name == "topic" else "")
     return lesson.model_copy(update=tidied)

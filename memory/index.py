@@ -130,6 +130,8 @@ class Index:
         self._by_task_word: dict[str, set[str]] = {}
         """The lessons that were taught by a task with this word."""
         self._by_failure: dict[str, set[str]] = {}
+        self._by_occasion: dict[str, set[str]] = {}
+        """The lessons whose `when` is this word alone."""
         self._always: set[str] = set()
         with _LOCK:
             _OPEN.add(self)
@@ -209,10 +211,14 @@ class Index:
     def rarity(self, word: str, *, of_tasks: bool = False) -> float:
         """How informative a word is: 1 if at most one lesson contains it, and less the more lessons do.
 
-        With `of_tasks`, it counts the lessons that were taught by a task with this word.
+        Those whose `when` is this word alone count as one, or several of them would hide each other. With `of_tasks`,
+        it counts the lessons that were taught by a task with this word.
         """
         known = len(self.entries) + ASSUMED
-        holding = max(len((self._by_task_word if of_tasks else self._by_word).get(word, ())), 1)
+        holding = len((self._by_task_word if of_tasks else self._by_word).get(word, ()))
+        if not of_tasks:
+            holding -= max(len(self._by_occasion.get(word, ())) - 1, 0)
+        holding = max(holding, 1)
         rarity = math.log(1 + (known - holding + 0.5) / (holding + 0.5)) / math.log(1 + (known - 0.5) / 1.5)
         return float(rarity**SHARPER)
 
@@ -251,6 +257,7 @@ class Index:
             (self._by_word, entry.words),
             (self._by_task_word, frozenset().union(*entry.tasks)),
             (self._by_failure, fingerprints(entry.item.value)),
+            (self._by_occasion, entry.when if len(entry.when) == 1 else ()),
         )
 
 

@@ -14,7 +14,7 @@ from langgraph.store.base import BaseStore, PutOp
 
 from langgraph_reflexion.context import Namespace, aware
 from langgraph_reflexion.memory import findings
-from langgraph_reflexion.memory.access import Plan, both, items_in, put, storable
+from langgraph_reflexion.memory.access import Plan, both, drop, items_in, put, storable
 from langgraph_reflexion.memory.arguments import check_count, check_id, check_text, place_in
 from langgraph_reflexion.memory.findings import CATEGORIES, Finding, finding_of, is_sound, suspicion_of_finding
 from langgraph_reflexion.memory.provenance import Foreign
@@ -110,8 +110,7 @@ class ErrorNotebook:
         known, sessions = yield from self._read()
         old = [finding["id"] for finding in known if datetime.fromisoformat(finding["at"]) < end]
         gone = [_session_key(ended["session"]) for ended in sessions if datetime.fromisoformat(ended["at"]) < end]
-        if old or gone:
-            yield [PutOp(self._place, key, None) for key in (*old, *gone)]
+        yield [PutOp(self._place, key, None) for key in (*old, *gone)]
         return len(old)
 
     remove_older, aremove_older = both(_remove_older)
@@ -119,8 +118,7 @@ class ErrorNotebook:
     def _clear(self) -> Plan[int]:
         """Delete everything and return the number of findings."""
         items = yield from items_in(self._place)
-        if items:
-            yield [PutOp(self._place, item.key, None) for item in items]
+        yield drop(items)
         return sum(is_sound(item.value) for item in items)
 
     clear, aclear = both(_clear)
@@ -227,8 +225,7 @@ class ErrorNotebook:
             ops.append(put(self._place, _session_key(session["session"]), dict(session)))
         too_many = len(known) + len(made) - self._max_kept
         ops += [PutOp(self._place, finding["id"], None) for finding in [*known, *made][: max(too_many, 0)]]
-        if ops:
-            yield [*ops]
+        yield [*ops]
 
 
 def _is_score(value: Any) -> bool:

@@ -28,7 +28,7 @@ from langgraph_reflexion.memory.estimate import estimate
 from langgraph_reflexion.memory.evidence import LIVE
 from langgraph_reflexion.memory.gate import LENGTHS, one_line
 from langgraph_reflexion.memory.index import ANY_REQUEST, Entry, Index, Noise, searchable, words_of
-from langgraph_reflexion.memory.records import fingerprints, is_live
+from langgraph_reflexion.memory.records import fingerprints, is_live, trigger_in
 from langgraph_reflexion.memory.shelf import (
     Shelf,
     StoredLesson,
@@ -217,8 +217,8 @@ def is_usable(item: Item, now: datetime, tools: Collection[str], failure: Failur
         return False  # a date that cannot be read counts as over
     if failure is not None and failure.fingerprint and failure.fingerprint in fingerprints(value):
         return True
-    trigger = value.get("trigger")
-    if not isinstance(trigger, dict) or (tool := trigger.get("tool")) is None:
+    trigger = trigger_in(value)
+    if (tool := trigger.get("tool")) is None:
         return True
     if not isinstance(tool, str):
         return False
@@ -382,7 +382,8 @@ def _for_failure(
     for key in {**by_evidence, **by_task}:
         if (entry := index.entries.get(key)) is None:
             continue
-        alike = _is_bound_to(entry.item.value, failure)
+        trigger = trigger_in(entry.item.value)
+        alike = (trigger.get("signal"), trigger.get("tool")) == (failure.signal, failure.tool)
         score = max(by_evidence.get(key, 0.0), by_task.get(key, 0.0) if alike else 0.0)
         if score >= 1 or (alike and failure.tool is not None and by_evidence.get(key, 0.0) >= HALF):
             scores[key] = score / (score + 1) + alike
@@ -400,12 +401,6 @@ def _for_failure(
         else:
             scores[key] = VERY_FAILURE * (1 + share) + scores.get(key, 0.0)
     return {key: Fit(score) for key, score in scores.items()}
-
-
-def _is_bound_to(value: Mapping[str, Any], failure: Failure) -> bool:
-    """Whether a lesson is bound to a failure of this signal and tool."""
-    trigger = value.get("trigger")
-    return isinstance(trigger, dict) and trigger.get("signal") == failure.signal and trigger.get("tool") == failure.tool
 
 
 def _fits_when_not(index: Index, entry: Entry, weights: Mapping[str, float]) -> bool:

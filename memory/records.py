@@ -81,12 +81,16 @@ def failure_of(lesson: Lesson) -> str | None:
     return lesson.trigger.fingerprint if lesson.trigger else None
 
 
-def fingerprints(value: dict[str, Any]) -> list[str]:
-    """The fingerprints of all failures that a lesson's item is bound to."""
+def trigger_in(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The trigger in a lesson's item. Empty if it has none, or a damaged one."""
     trigger = value.get("trigger")
-    first = trigger.get("fingerprint") if isinstance(trigger, dict) else None
+    return trigger if isinstance(trigger, dict) else {}
+
+
+def fingerprints(value: Mapping[str, Any]) -> list[str]:
+    """The fingerprints of all failures that a lesson's item is bound to."""
     also = value.get(MORE_FAILURES)
-    found = [first, *(also if isinstance(also, list) else [])]
+    found = [trigger_in(value).get("fingerprint"), *(also if isinstance(also, list) else [])]
     return [mark for mark in found if isinstance(mark, str) and mark]
 
 

@@ -155,8 +155,6 @@ def read_some(shelf: Shelf, ids: Iterable[str], *, exactly: bool = True) -> Plan
     writing.
     """
     wanted = [id for id in dict.fromkeys(ids) if may_be_an_id(id)]
-    if not wanted:
-        return {}
     about = read_evidence(shelf, wanted) if exactly else read_items(shelf.evidence, wanted)
     items, evidence = yield from at_once(read_items(shelf.lessons, wanted), about)
     there = [item for item in items if item is not None]
@@ -201,8 +199,6 @@ def _from_whole_records(
 
 def read_evidence(shelf: Shelf, labels: list[str]) -> Plan[dict[str, Evidence]]:
     """All evidence about these lessons, read in one batch."""
-    if not labels:
-        return {}
     searches: list[Op] = [SearchOp(shelf.evidence_of(label), None, PAGE) for label in labels]
     pages = yield searches
     found = {}

@@ -11,17 +11,10 @@ from typing import Any, Literal
 from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import Plan, put, storable
-from langgraph_reflexion.memory.changes import (
-    MAX_VALUES,
-    change_ops,
-    read_and_correct,
-    replaced_by,
-    same_name,
-    write,
-)
+from langgraph_reflexion.memory.changes import change_ops, read_and_correct, replaced_by, same_name, write
 from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence
-from langgraph_reflexion.memory.gate import MAX_READ, malformed, refusal, tidy
+from langgraph_reflexion.memory.gate import MAX_READ, MAX_VALUES, malformed, refusal, tidy
 from langgraph_reflexion.memory.index import task_words, tasks_of
 from langgraph_reflexion.memory.models import guard_objection
 from langgraph_reflexion.memory.provenance import Foreign
@@ -39,6 +32,7 @@ from langgraph_reflexion.memory.records import (
     numbered,
     source_records,
     tool_of,
+    trigger_in,
     with_records,
 )
 from langgraph_reflexion.memory.shelf import (
@@ -303,9 +297,7 @@ def of_any_tool(when: str, tool: str | None) -> str:
 
 def has_same_tool(new: Lesson, value: Mapping[str, Any]) -> bool:
     """Whether a lesson and an item have the same tool and the same name, each of which may be none."""
-    trigger = value.get("trigger")
-    tool = trigger.get("tool") if isinstance(trigger, dict) else None
-    return bool(tool_of(new) == tool) and value.get("name") == new.name
+    return (tool_of(new), new.name) == (trigger_in(value).get("tool"), value.get("name"))
 
 
 def _update(old: Lesson, new: Lesson, now: datetime, approved: bool) -> dict[str, Any]:

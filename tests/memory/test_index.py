@@ -66,6 +66,19 @@ def test_a_forgotten_lesson_leaves_the_memory_of_other_open_books_at_once(store:
 
 
 @pytest.mark.req("D15")
+def test_no_word_of_forgotten_lessons_that_had_the_same_occasion_stays_in_memory(store: BaseStore) -> None:
+    book = LessonBook(store, ("team",))
+    for text in ("Dust it first.", "Open both ends.", "Call the owner."):
+        assert book.add(a_rule(text, when="qanunet")).action == "added"
+    assert len(found(book, "polish the qanunet")) == 3
+    for lesson in book.lessons():
+        book.forget(lesson.id)
+    del lesson
+    held = [held for held in gc.get_objects() if isinstance(held, (dict, set, frozenset)) and "qanunet" in held]
+    assert held == []
+
+
+@pytest.mark.req("D15")
 def test_a_forgotten_lesson_is_gone_from_other_books_on_a_file_whose_items_expire(tmp_path: Path) -> None:
     with FaissStore(tmp_path / "lessons.db", ttl={"default_ttl": 600}) as store:
         value = item_value(Lesson(kind="rule", text="To polish a violin, dust it."))

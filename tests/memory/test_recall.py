@@ -545,6 +545,21 @@ def test_that_someone_asked_is_no_part_of_a_lessons_occasion(book: LessonBook):
     assert texts(book.recall("What is the price of a ticket?")) == [price]
 
 
+@pytest.mark.req("D4")
+def test_lessons_for_the_same_word_do_not_hide_each_other(full: LessonBook) -> None:
+    for thing in ("violin", "harbour", "bridge", "candle", "mirror", "pepper", "saddle", "lemon", "anchor", "ladder"):
+        full.add(a_rule(f"Polish the {thing} with wax.", when=f"a {thing} is dull"))
+    task = "What is the revenue of March?"
+    own = ["Exclude refunds.", "Convert currencies to euro.", "Name the fiscal year.", "Use the ledger.", "Round down."]
+    for number, text in enumerate(own, 1):
+        full.add(a_rule(text, when="revenue"))
+        assert len(full.recall(task)) == min(number, 3)
+    for number, text in reversed([*enumerate(own)]):
+        [lesson] = [kept for kept in full.lessons() if kept.text == text]
+        full.forget(lesson.id)
+        assert len(full.recall(task)) == min(number, 3)
+
+
 def test_a_lesson_whose_occasion_is_met_in_plain_words_comes_back(book: LessonBook):
     when = "finding one hour for a meeting that starts on the hour"
     book.add(Lesson(kind="rule", text="Give the calendar a plain weekday name, never a date.", when=when))
