@@ -22,7 +22,7 @@ from langgraph_reflexion.nodes.auditing.auditors import Auditor, Books, audit_er
 from langgraph_reflexion.nodes.auditing.prompt_and_reply import fault_in, transcript_in
 from langgraph_reflexion.nodes.auditing.reading_tools import ReadingTools
 from langgraph_reflexion.nodes.host import Step, emit, run_id, runtime_of
-from langgraph_reflexion.nodes.recall import AgentMemory
+from langgraph_reflexion.nodes.parts import AgentMemory
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category, Outcome
 from langgraph_reflexion.state import Update, start_of_run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -23,22 +23,20 @@ from langgraph_reflexion.nodes.models.calling import (
     raise_control_flow,
     refusal_in,
 )
-from langgraph_reflexion.nodes.models.choice import Model, ModelChoice
+from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.nodes.models.decision_json import Invalid
 from langgraph_reflexion.nodes.models.prompt import (
-    Instructions,
     extend_system_message,
     insert_failure_turns,
     lessons_at_start,
     with_failure_turn,
 )
-from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED, ModelProtocol, Native, written_call
+from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED, Native, written_call
 from langgraph_reflexion.nodes.models.streaming import call_json_model
 from langgraph_reflexion.nodes.models.transcript import bounded, call_ids, fenced, paired, readable, shortened, with_ids
-from langgraph_reflexion.nodes.tools.toolbox import Toolbox
-from langgraph_reflexion.prompts import Prompts
+from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.schemas import Decision, Failure
-from langgraph_reflexion.state import PendingDecision, State, Update, View, last_id, last_turn
+from langgraph_reflexion.state import PendingDecision, State, Update, last_id, last_turn
 from langgraph_reflexion.text.literals import fingerprint
 
 logger = logging.getLogger(__name__)
@@ -46,35 +44,6 @@ logger = logging.getLogger(__name__)
 LONGEST_NAME = 200
 """Characters of an unknown tool's name that are quoted."""
 REPLAN_NOTED = "Noted. Continue with the new plan."
-
-
-@dataclass(frozen=True)
-class Actor:
-    """The model that decides, and everything that shapes its prompt."""
-
-    choice: ModelChoice
-    protocol: ModelProtocol
-    prompts: Prompts
-    instructions: Instructions = field(default_factory=lambda: Instructions(None))
-    view: View = field(default_factory=lambda: View(None))
-    name: str | None = None
-    """The caller's name for the agent, which its messages carry."""
-    hold_answers: bool = False
-    """Whether an answer is streamed only after it is accepted."""
-    raises_faults: bool = False
-    """Whether a model error is raised to the caller of the model, instead of ending the run with an outcome."""
-
-    def plain_model(self, state: Any, config: RunnableConfig) -> Waits[Model]:
-        """The agent's model without tools, for everything except decisions."""
-        return (yield from self.choice.select(lambda: self.view.select(state), config)).plain
-
-    def prompt_for(self, state: Any, conversation: list[AnyMessage], config: RunnableConfig) -> Waits[list[AnyMessage]]:
-        """The conversation with the caller's instructions."""
-
-        def view() -> Any:
-            return self.view.select({**state, "messages": conversation})
-
-        return (yield from self.instructions.prompt_for(conversation, view, config))
 
 
 @dataclass(frozen=True)
@@ -95,22 +64,23 @@ class Valid:
     """Whether the model refused to answer."""
 
 
-def decide(actor: Actor, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig) -> Waits[Update]:
+def decide(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     """One decision or, if every try is invalid, the failures of this step."""
+    actor, budget = parts.actor, parts.budget
     if (reason := budget.overspent(state)) is not None:
         return {"decision": None, "stop": reason, "progress": {"node": "decide", "stop": reason}}
     model = (yield from actor.choice.select(lambda: actor.view.select(state), config)).with_tools
     spent, failures, repair = [0, 0, 0, 0], list[Failure](), None
     step = state["tally"]["steps"] + 1
     for _ in range(1 + budget.limits.decision_retries):
-        prompt, reply = yield from _ask(actor, budget, state, config, model, repair)
+        prompt, reply = yield from _ask(parts, state, config, model, repair)
         if isinstance(reply, Exception):
             return _model_error(budget, state, reply, spent, failures)
         reply = Reply(reply.message, budget.cost(prompt, reply))
         spent = add_spent(spent, reply.spent)
         # Reproducible for the same replies, and different for each call of a thread.
         stem = f"call-{state['about']['id']}-{len(state['messages'])}"
-        result = _read(actor, tools, state, reply.message, stem)
+        result = _read(parts, state, reply.message, stem)
         _emit_step(config, state, step, prompt, reply, result)
         if isinstance(result, Valid):
             return _accepted(budget, state, result, spent, failures)
@@ -137,20 +107,21 @@ def decide(actor: Actor, tools: Toolbox, budget: Budget, state: State, config: R
 
 
 def _ask(
-    actor: Actor, budget: Budget, state: State, config: RunnableConfig, model: Model, repair: Repair | None
+    parts: Parts, state: State, config: RunnableConfig, model: Model, repair: Repair | None
 ) -> Waits[tuple[list[AnyMessage], Reply | Exception]]:
     """The prompt and the reply. A prompt that is too long for the model is shortened once.
 
     If the model cannot be called, its exception is returned. Errors that only a person can fix are raised: a wrong
     setting, a script without replies, and an exception in the caller's prompt function.
     """
+    actor, budget = parts.actor, parts.budget
     native = isinstance(actor.protocol, Native)
     call: Callable[..., Waits[Reply]] = call_model if native or not actor.protocol.rules else call_json_model
     if actor.hold_answers:
         call = partial(call_model, silent_as="decide")
     harder = False
     while True:
-        prompt = yield from _prompt(actor, budget, state, config, repair, harder=harder)
+        prompt = yield from _prompt(parts, state, config, repair, harder=harder)
         try:
             seconds, retries = budget.seconds_left(state), budget.limits.model_retries
             return prompt, (yield from call(model, prompt, config, seconds=seconds, retries=retries))
@@ -170,10 +141,11 @@ def _ask(
 
 
 def _prompt(
-    actor: Actor, budget: Budget, state: State, config: RunnableConfig, repair: Repair | None, *, harder: bool
+    parts: Parts, state: State, config: RunnableConfig, repair: Repair | None, *, harder: bool
 ) -> Waits[list[AnyMessage]]:
     """One system message, the conversation with a message for each failure in its place, and a hint at the end."""
-    conversation, most = paired(state["messages"]), budget.limits.history_tokens
+    actor, most = parts.actor, parts.budget.limits.history_tokens
+    conversation = paired(state["messages"])
     if harder:
         conversation = shortened(conversation, (most or 0) // 2, harder=True)
     elif most is not None:
@@ -188,8 +160,9 @@ def _prompt(
     return actor.protocol.to_prompt(prompt)
 
 
-def _read(actor: Actor, tools: Toolbox, state: State, reply: AIMessage, stem: str) -> Valid | Invalid:
+def _read(parts: Parts, state: State, reply: AIMessage, stem: str) -> Valid | Invalid:
     """The decision in a reply, if it is valid."""
+    actor = parts.actor
     if not reply.tool_calls and (refusal := refusal_in(reply)) is not None:
         message = reply.model_copy(update={"content": refusal, "name": actor.name or reply.name})
         return Valid(Decision(action="finish", final=refusal), message, refused=True)
@@ -199,7 +172,7 @@ def _read(actor: Actor, tools: Toolbox, state: State, reply: AIMessage, stem: st
     decision = actor.protocol.read(reply)
     if isinstance(decision, Invalid):
         return decision
-    if problem := _problem_with(actor, tools, decision):
+    if problem := _problem_with(parts, decision):
         return problem
     message = actor.protocol.to_message(reply, decision, stem)
     if decision.calls and decision.calls != message.tool_calls:
@@ -207,11 +180,12 @@ def _read(actor: Actor, tools: Toolbox, state: State, reply: AIMessage, stem: st
     return Valid(decision, message.model_copy(update={"name": actor.name}) if actor.name else message)
 
 
-def _problem_with(actor: Actor, tools: Toolbox, decision: Decision) -> Invalid | None:
+def _problem_with(parts: Parts, decision: Decision) -> Invalid | None:
     """Why the agent's controls and tools do not allow a decision, or None."""
-    if decision.action in CONTROLS and decision.action not in actor.protocol.controls:
+    protocol, tools = parts.actor.protocol, parts.tools
+    if decision.action in CONTROLS and decision.action not in protocol.controls:
         return Invalid("rule_violation", f"the action `{decision.action}` is not available to this agent")
-    is_answer = isinstance(actor.protocol, Native) and bool(decision.final)
+    is_answer = isinstance(protocol, Native) and bool(decision.final)
     if is_answer and (written := written_call(str(decision.final), tools.names)):
         return Invalid("parse_error", f"the call of {written!r} is written as text: call the tool itself, or answer")
     for call in decision.calls:

@@ -12,15 +12,14 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import Selection, concrete, replaces_reflection, screen
 from langgraph_reflexion.nodes.budget import Budget
-from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.host import USAGE, emit, emit_lesson
 from langgraph_reflexion.nodes.models.prompt import failure_number, is_shown, with_failure_turn
 from langgraph_reflexion.nodes.observe import to_block
-from langgraph_reflexion.nodes.recall import AgentMemory, choose_shown, find_lessons, has_failed
-from langgraph_reflexion.nodes.reflection import Case, ReadReflection, Reflector, ask_for_reflection
+from langgraph_reflexion.nodes.parts import Parts
+from langgraph_reflexion.nodes.recall import choose_shown, find_lessons, has_failed
+from langgraph_reflexion.nodes.reflection import Case, ReadReflection, ask_for_reflection
 from langgraph_reflexion.nodes.remember import foreign_in
 from langgraph_reflexion.nodes.tools.loops import loop_in
-from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import Depth, Failure, Memo, Reflection, StopReason
 from langgraph_reflexion.state import Blocked, State, Tally, Update
 from langgraph_reflexion.text.likeness import likeness
@@ -41,23 +40,15 @@ DROPPED: Mapping[str, tuple[StopReason | None, str]] = MappingProxyType(
 """Why a reflection is not followed: the stop reason if the answer was rejected, and a sentence for the event."""
 
 
-def reflect(
-    reflector: Reflector,
-    actor: Actor,
-    tools: Toolbox,
-    memory: AgentMemory,
-    budget: Budget,
-    state: State,
-    config: RunnableConfig,
-) -> Waits[Update]:
+def reflect(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     """A known lesson for exactly this failure, else one reflection, or a stop because there is nothing to change."""
-    failure = state["failure"]
+    budget, reflector, failure = parts.budget, parts.reflector, state["failure"]
     if failure is None:
         return {"progress": {"node": "reflect"}}
     update: Update = {"trail": []}  # the loop counts start again
-    if (yield from _is_known(memory, tools, budget, state, config, failure)):
+    if (yield from _is_known(parts, state, config, failure)):
         return {**update, "progress": {"node": "reflect", "known": True}}
-    case = Case(failure, reflector, actor, tools, budget, state, config)
+    case = Case(failure, parts, state, config)
     read, depth, tally = yield from _ask(case)
     update |= {"tally": tally, "progress": {"node": "reflect", "depth": depth}}
     for text, reason in read.dropped:
@@ -66,7 +57,7 @@ def reflect(
         logger.warning("The run goes on without a reflection: %s", mask_secrets(read.reason))
         _emit(case, None, "unreadable", read.reason)
         return {**update, "blocked": _blocked(budget, state, failure)}
-    reflection, shown, dropped, why = _screened(memory, budget, state, read.reflection)
+    reflection, shown, dropped, why = _screened(parts, state, read.reflection)
     tally["advised"] = [*tally["advised"], len(state["attempts"])]
     update["reflections"] = [*state["reflections"], reflection]
     _emit(case, reflection, dropped, why)
@@ -93,11 +84,11 @@ def _ask(case: Case) -> Waits[tuple[ReadReflection, Depth, Tally]]:
 
     The second has the depth `meta`: it judges the strategy itself.
     """
-    budget, state = case.budget, case.state
+    budget, state = case.parts.budget, case.state
     depth = _depth(budget, state, case.failure)
     read = yield from ask_for_reflection(case, depth)
     count, tally = 1, state["tally"]
-    may_ask_again = case.reflector.may_stop and depth != "meta" and not tally["meta"]
+    may_ask_again = case.parts.reflector.may_stop and depth != "meta" and not tally["meta"]
     is_one_left = tally["reflections"] + 1 < budget.limits.max_reflections
     if may_ask_again and is_one_left and _is_alike(budget, state, read.reflection) and not case.is_late:
         _emit(case, read.reflection, "said before", DROPPED["said before"][1])
@@ -120,8 +111,8 @@ class Screened(NamedTuple):
     """The same as a sentence."""
 
 
-def _screened(memory: AgentMemory, budget: Budget, state: State, reflection: Reflection) -> Screened:
-    foreign = foreign_in(state, memory.policy.trusted_tools)
+def _screened(parts: Parts, state: State, reflection: Reflection) -> Screened:
+    foreign = foreign_in(state, parts.memory.policy.trusted_tools)
     word, reason = None, ""
     memos = [
         memo for memo in reflection.memory_to_write if not screen(memo.text, foreign) and not is_shown(state, memo.text)
@@ -134,7 +125,7 @@ def _screened(memory: AgentMemory, budget: Budget, state: State, reflection: Ref
     }
     if distrust:
         word, reason = "set aside", f" {distrust}."
-    elif _is_alike(budget, state, reflection):
+    elif _is_alike(parts.budget, state, reflection):
         word = "said before"
     elif not concrete(reflection.patch_prompt):
         word = "no plan"
@@ -148,26 +139,24 @@ def _blocked(budget: Budget, state: State, failure: Failure) -> dict[str, Blocke
     return state["blocked"] if loop is None else {**state["blocked"], **to_block(state, loop)}
 
 
-def _is_known(
-    memory: AgentMemory, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig, failure: Failure
-) -> Waits[bool]:
+def _is_known(parts: Parts, state: State, config: RunnableConfig, failure: Failure) -> Waits[bool]:
     """Whether memory has a lesson for this fingerprint that mostly helped and that this run has not seen yet.
 
     A check may say the same of every task, and trying all its lessons would take all the attempts. So after one has
     failed, a rejected answer is reflected on.
     """
-    book = memory.book(state, config)
+    book = parts.memory.book(state, config)
     if book is None or not failure.fingerprint:
         return False
     if failure.tool is None and any(has_failed(known, [failure]) for known in state["recalled"]):
         return False
     seen = [recalled.lesson.id for recalled in state["recalled"]]
-    lessons = yield from find_lessons(book, tools, budget, state, failure, seen)
+    lessons = yield from find_lessons(book, parts, state, failure, seen)
     bound = [
         lesson for lesson in lessons if lesson.trigger is not None and lesson.trigger.fingerprint == failure.fingerprint
     ]
     good = [lesson for lesson in bound if replaces_reflection(lesson)]
-    return any(recalled.shown for recalled in choose_shown(memory, state, Selection(good), 1))
+    return any(recalled.shown for recalled in choose_shown(parts.memory.policy, state, Selection(good), 1))
 
 
 def _depth(budget: Budget, state: State, failure: Failure) -> Depth:

@@ -210,16 +210,6 @@ def verdicts_on(
     return Judged(verdicts, answer, edited)
 
 
-def origin_of_verdicts(
-    checks: Sequence[NamedCheck], verdicts: Sequence[Verdict], success_score: float, accepted: bool
-) -> Origin:
-    """What an acceptance or rejection is based on: a model, a person, or something verifiable."""
-    by_name = {check.name: check.origin for check in checks}
-    deciding = [verdict for verdict in verdicts if is_accepted(verdict, success_score) is accepted]
-    origins = [by_name.get(verdict.check, "verified") for verdict in deciding] or ["verified"]
-    return "verified" if "verified" in origins else "told" if "told" in origins else "judged"
-
-
 def is_accepted(verdict: Verdict, success_score: float) -> bool | None:
     """Whether a verdict accepts the answer: `passed` if set, else by its score, else None."""
     if verdict.passed is not None:

@@ -9,13 +9,12 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.budget import Budget, end_attempt
-from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import as_sentence, describe, model_fault
 from langgraph_reflexion.nodes.host import emit_failure
 from langgraph_reflexion.nodes.models.calling import call_model, cut_off_by_provider, raise_control_flow
-from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.nodes.models.protocols import as_text
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired
+from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.verdicts import complaints
 from langgraph_reflexion.schemas import DECISION_SIGNALS, Attempt, Failure, StopReason, best_of
 from langgraph_reflexion.state import PendingDecision, State, Update
@@ -38,10 +37,9 @@ NO_REPLY = "The run could not be finished."
 """The text for the user after a `model_error`. The provider's error is in `outcome.reason` and the log."""
 
 
-def wrap_up(
-    fallback: Model | None, actor: Actor, budget: Budget, state: State, config: RunnableConfig
-) -> Waits[Update]:
+def wrap_up(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     """The decision that ends a run. The work since the last answer becomes one more attempt."""
+    actor, budget, fallback = parts.actor, parts.budget, parts.fallback
     stop = _stop_reason(budget, state)
     reason = state["reason"] or _sentence(budget, state, stop)
     # The text for the user never has a provider's error text.
@@ -50,7 +48,7 @@ def wrap_up(
     update: Update = {"stop": stop, "reason": reason}
     spent, text, message = [0, 0, 0, 0], "", None
     if fallback is not None:
-        prompt = yield from _prompt(actor, budget, state, config, best, shown)
+        prompt = yield from _prompt(parts, state, config, best, shown)
         try:
             # It may run after the deadline. Then it gets at most that time once more, so it cannot hang.
             reply = yield from call_model(
@@ -132,15 +130,17 @@ def _explanation(reason: str, best: Attempt | None) -> str:
 
 
 def _prompt(
-    actor: Actor, budget: Budget, state: State, config: RunnableConfig, best: Attempt | None, reason: str
+    parts: Parts, state: State, config: RunnableConfig, best: Attempt | None, reason: str
 ) -> Waits[list[AnyMessage]]:
     """The conversation without calls, then the latest answer, the checks' feedback and why the run stopped."""
     last = next((attempt for attempt in reversed(state["attempts"]) if attempt.answer is not None), best)
-    feedback = complaints(last.verdicts, budget.limits.success_score) if last is not None else ""
+    feedback = complaints(last.verdicts, parts.budget.limits.success_score) if last is not None else ""
     answer = fenced(bounded(last.answer)) if last is not None and last.answer else "none"
-    asking = actor.prompts.render("wrap_up", reason=fenced(reason), answer=answer, feedback=fenced(feedback) or "none")
+    asking = parts.actor.prompts.render(
+        "wrap_up", reason=fenced(reason), answer=answer, feedback=fenced(feedback) or "none"
+    )
     conversation = as_text(paired(state["messages"]), _as_prose)
-    prompt = yield from actor.prompt_for(state, conversation, config)
+    prompt = yield from parts.actor.prompt_for(state, conversation, config)
     return as_text([*prompt, HumanMessage(asking)], _as_prose)
 
 
