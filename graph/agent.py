@@ -40,7 +40,7 @@ from langgraph_reflexion.nodes.auditing.self_check import observe_and_self_check
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.finish import finish
 from langgraph_reflexion.nodes.models.choice import model_for, plain
-from langgraph_reflexion.nodes.models.prompt import Instructions
+from langgraph_reflexion.nodes.models.prompt import instructions_of
 from langgraph_reflexion.nodes.models.protocols import Json, Native, Parser
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat
 from langgraph_reflexion.nodes.parts import Actor, AgentMemory, Parts, Reflector
@@ -153,7 +153,7 @@ def create_reflexion_agent(
         actor=Actor(
             choice=model_choice(model, model_protocol, toolbox, answer_format),
             protocol=model_protocol,
-            instructions=Instructions(prompt if system_prompt is None else system_prompt),
+            instructions=instructions_of(prompt if system_prompt is None else system_prompt),
             prompts=prompt_files,
             view=View(state_schema),
             name=name and name_in_requests(name),

@@ -9,18 +9,19 @@ from datetime import datetime
 from typing import Any, Literal
 
 from langchain_core.messages import AnyMessage
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import MemoryPolicy, field_of
-from langgraph_reflexion.driver import Waits
+from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.memory import Indexes, LessonBook, label, resolve_namespace
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.host import conf, runtime_of, user_of
 from langgraph_reflexion.nodes.models.choice import Model, ModelChoice
 from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import ModelProtocol
+from langgraph_reflexion.nodes.models.transcript import as_messages
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.nodes.verdicts import Evaluator
 from langgraph_reflexion.prompts import Prompts
@@ -49,7 +50,7 @@ class Actor:
     choice: ModelChoice
     protocol: ModelProtocol
     prompts: Prompts
-    instructions: Instructions = field(default_factory=lambda: Instructions(None))
+    instructions: Instructions = None
     view: View = field(default_factory=lambda: View(None))
     name: str | None = None
     """The caller's name for the agent, which its messages carry."""
@@ -64,11 +65,14 @@ class Actor:
 
     def prompt_for(self, state: Any, conversation: list[AnyMessage], config: RunnableConfig) -> Waits[list[AnyMessage]]:
         """The conversation with the caller's instructions."""
-
-        def view() -> Any:
-            return self.view.select({**state, "messages": conversation})
-
-        return (yield from self.instructions.prompt_for(conversation, view, config))
+        prompt = self.instructions
+        if not isinstance(prompt, Runnable):
+            return conversation if prompt is None else [prompt, *conversation]
+        seen = self.view.select({**state, "messages": conversation})
+        given = yield either(prompt.invoke, prompt.ainvoke, seen, config)
+        if not (messages := as_messages(given)):
+            raise ValueError(f"`prompt` must return messages or text, got {given!r}")
+        return messages
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,6 @@ from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.finish import end_message, finish
 from langgraph_reflexion.nodes.host import was_resumed
 from langgraph_reflexion.nodes.models.choice import FixedModel, model_for, tool_name
-from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import Native
 from langgraph_reflexion.nodes.parts import Actor, AgentMemory, Parts, Reflector
 from langgraph_reflexion.nodes.tool import blocked_message, map_messages, message_of_error, run_call
@@ -210,7 +209,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         actor = replace(
             self._parts.actor,
             choice=FixedModel(request.model, model, missing=NO_MODEL),
-            instructions=Instructions(request.system_message),
+            instructions=request.system_message,
         )
         tools = self._tools_of(request.tools)
         # LangChain asks the model for an answer here: a turn of `return_direct` tools alone goes to `after_agent`.
