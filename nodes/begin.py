@@ -8,10 +8,11 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from langgraph_reflexion.nodes.budget import new_tally
 from langgraph_reflexion.nodes.host import emit_failure, run_id
+from langgraph_reflexion.nodes.models.prompt import with_failure_turn
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, is_paired, paired
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.schemas import Failure
-from langgraph_reflexion.state import BLANK, RUN_FIELDS, About, FailureTurn, State, Update, is_from_user, task_of
+from langgraph_reflexion.state import BLANK, RUN_FIELDS, About, State, Update, is_from_user, task_of
 from langgraph_reflexion.text.literals import fingerprint
 
 FEWEST_STEPS = 6
@@ -38,12 +39,11 @@ def begin(parts: Parts, state: State, config: RunnableConfig) -> Update:
         raise ValueError(
             "`feedback` is about an earlier answer, but there are no messages: pass its `thread_id` or messages"
         )
-    parts.actor.view.select(
-        {**state, "messages": given}
-    )  # refuse what does not fit the caller's schema before any call
+    # Refuse what does not fit the caller's schema before any call.
+    parts.actor.view.select({**state, "messages": given})
     now, run = parts.budget.now(), run_id(config)
     conversation = given
-    if feedback and not (given and isinstance(given[-1], HumanMessage)):
+    if feedback and not isinstance(given[-1], HumanMessage):
         conversation = [*given, HumanMessage(feedback, id=f"{run}-feedback")]
     task = next((message for message in reversed(conversation) if is_from_user(message)), None)
     outcome = state.get("outcome")
@@ -70,9 +70,8 @@ def begin(parts: Parts, state: State, config: RunnableConfig) -> Update:
         failure = Failure(signal="feedback", evidence=feedback, fingerprint=fingerprint("feedback", None, feedback))
         emit_failure(config, failure)
         cause = parts.actor.prompts.render("feedback", feedback=fenced(feedback))
-        after = conversation[-1].id if conversation else None
-        turn = FailureTurn(failure=1, after=after, shown=[], cause=cause, patch="", lessons=[], memos=[])
-        update |= {"failure": failure, "failures": [failure], "patch": [turn]}
+        turns = with_failure_turn({"messages": conversation, "patch": []}, 1, cause=cause)
+        update |= {"failure": failure, "failures": [failure], "patch": turns}
     if state.get("structured_response") is not None:
         update["structured_response"] = None
     return update

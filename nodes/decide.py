@@ -47,14 +47,6 @@ REPLAN_NOTED = "Noted. Continue with the new plan."
 
 
 @dataclass(frozen=True)
-class Repair:
-    """An invalid reply of this step and what is wrong with it. Only the retry sees them."""
-
-    shown: list[AnyMessage]
-    text: str
-
-
-@dataclass(frozen=True)
 class Valid:
     """A valid decision and its message."""
 
@@ -70,7 +62,8 @@ def decide(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     if (reason := budget.overspent(state)) is not None:
         return {"decision": None, "stop": reason, "progress": {"node": "decide", "stop": reason}}
     model = (yield from actor.choice.select(lambda: actor.view.select(state), config)).with_tools
-    spent, failures, repair = [0, 0, 0, 0], list[Failure](), None
+    spent, failures = [0, 0, 0, 0], list[Failure]()
+    repair: list[AnyMessage] = []  # an invalid reply and, last, what is wrong with it: only the retry sees them
     step = state["tally"]["steps"] + 1
     for _ in range(1 + budget.limits.decision_retries):
         prompt, reply = yield from _ask(parts, state, config, model, repair)
@@ -81,7 +74,7 @@ def decide(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
         # Reproducible for the same replies, and different for each call of a thread.
         stem = f"call-{state['about']['id']}-{len(state['messages'])}"
         result = _read(parts, state, reply.message, stem)
-        _emit_step(config, state, step, prompt, reply, result)
+        _emit_step(config, state, prompt, reply, result)
         if isinstance(result, Valid):
             return _accepted(budget, state, result, spent, failures)
         result = replace(result, message=bounded(result.message, QUOTED))
@@ -89,16 +82,15 @@ def decide(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
         failures.append(failure)
         emit_failure(config, failure, reply.message.id)
         shown = actor.protocol.invalid_turn(with_ids(reply.message), result.message)
-        repair = Repair(shown, actor.prompts.render("invalid", reason=fenced(result.message)))
+        repair = [*shown, HumanMessage(actor.prompts.render("invalid", reason=fenced(result.message)))]
         if budget.overspent(state, budget.tally(state, spent=spent)):
             break
-    assert repair is not None
     count = len(state["failures"]) + len(failures)
     return {
         "decision": None,
         "failure": failures[-1],
         "failures": [*state["failures"], *failures],
-        "patch": with_failure_turn(state, count, shown=repair.shown, cause=repair.text),
+        "patch": with_failure_turn(state, count, shown=repair[:-1], cause=repair[-1].text),
         "hint": "",
         "asked_on": last_id(state),
         "tally": budget.tally(state, spent=spent, steps=1),
@@ -107,7 +99,7 @@ def decide(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
 
 
 def _ask(
-    parts: Parts, state: State, config: RunnableConfig, model: Model, repair: Repair | None
+    parts: Parts, state: State, config: RunnableConfig, model: Model, repair: list[AnyMessage]
 ) -> Waits[tuple[list[AnyMessage], Reply | Exception]]:
     """The prompt and the reply. A prompt that is too long for the model is shortened once.
 
@@ -141,7 +133,7 @@ def _ask(
 
 
 def _prompt(
-    parts: Parts, state: State, config: RunnableConfig, repair: Repair | None, *, harder: bool
+    parts: Parts, state: State, config: RunnableConfig, repair: list[AnyMessage], *, harder: bool
 ) -> Waits[list[AnyMessage]]:
     """One system message, the conversation with a message for each failure in its place, and a hint at the end."""
     actor, most = parts.actor, parts.budget.limits.history_tokens
@@ -153,11 +145,8 @@ def _prompt(
     prompt = yield from actor.prompt_for(state, conversation, config)
     prompt = insert_failure_turns(prompt, state, actor.prompts)
     prompt = extend_system_message(prompt, actor.protocol.rules, lessons_at_start(state["recalled"], actor.prompts))
-    if repair is not None:
-        prompt = [*prompt, *repair.shown, HumanMessage(repair.text)]
-    if state["hint"]:
-        prompt = [*prompt, HumanMessage(state["hint"])]
-    return actor.protocol.to_prompt(prompt)
+    hint = [HumanMessage(state["hint"])] if state["hint"] else []
+    return actor.protocol.to_prompt([*prompt, *repair, *hint])
 
 
 def _read(parts: Parts, state: State, reply: AIMessage, stem: str) -> Valid | Invalid:
@@ -273,7 +262,7 @@ def _model_error(budget: Budget, state: State, fault: Exception, spent: list[int
 
 
 def _emit_step(
-    config: RunnableConfig, state: State, step: int, prompt: list[AnyMessage], reply: Reply, result: Valid | Invalid
+    config: RunnableConfig, state: State, prompt: list[AnyMessage], reply: Reply, result: Valid | Invalid
 ) -> None:
     """The record of this request as an event. It is not in the state."""
     decision: Any = result.decision if isinstance(result, Valid) else None
@@ -282,7 +271,7 @@ def _emit_step(
         config,
         "decide",
         reply.spent,
-        step=step,
+        step=state["tally"]["steps"] + 1,
         run_id=state["about"]["id"],
         asked=prompt,
         answered=reply.message,
