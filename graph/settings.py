@@ -149,6 +149,4 @@ def _format_binding(
     """What binds the response format to a request: a call that is required, or a schema that the provider enforces."""
     if protocol.answer_schema is not None:
         return {"tool_choice": "any"}
-    if response_format is None or not response_format.is_bound_to(model, beside_tools=beside_tools):
-        return {}
-    return response_format.binding()
+    return {} if response_format is None else response_format.binding_for(model, beside_tools=beside_tools)

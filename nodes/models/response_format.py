@@ -86,15 +86,12 @@ class ResponseFormat:
         """Whether its values are objects of one kind, because providers accept no other schema for answers or tools."""
         return self.json_schema.get("type", "object") == "object" and "properties" in self.json_schema
 
-    def binding(self) -> dict[str, Any]:
-        """The arguments that bind the schema to a request, if the provider enforces schemas."""
+    def binding_for(self, model: Model, *, beside_tools: bool) -> dict[str, Any]:
+        """The arguments that bind the schema to each request of a model whose provider enforces schemas, else none."""
+        is_enforced = self.forced or (not self.is_tool and enforces_schemas(model, beside_tools=beside_tools))
+        if not (is_enforced and self.is_object):
+            return {}
         return schema_binding(self.name, {"title": self.name, **self.json_schema}, strict=self._strict)
-
-    def is_bound_to(self, model: Model, *, beside_tools: bool) -> bool:
-        """Whether it is part of each request of this model."""
-        if not self.is_object:
-            return False
-        return self.forced or (not self.is_tool and enforces_schemas(model, beside_tools=beside_tools))
 
     def read(self, text: str) -> tuple[Any, str]:
         """The value in an answer's text, or what is wrong with it."""
