@@ -13,7 +13,7 @@ from langgraph_reflexion.nodes.exceptions import as_sentence, describe, model_fa
 from langgraph_reflexion.nodes.host import emit_failure
 from langgraph_reflexion.nodes.models.calling import call_model, cut_off_by_provider, raise_control_flow
 from langgraph_reflexion.nodes.models.protocols import as_text
-from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired
+from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired, without_calls
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.verdicts import complaints
 from langgraph_reflexion.schemas import DECISION_SIGNALS, Attempt, Failure, StopReason, best_of
@@ -62,7 +62,9 @@ def wrap_up(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]
             update["reason"] = f"{reason} The fallback model could not be reached either: {as_sentence(fault)}"
             shown = f"{shown} The fallback model did not reply either."
         else:
-            spent, message = reply.spent, _without_calls(reply.message)
+            spent, message = reply.spent, reply.message
+            if message.tool_calls or message.invalid_tool_calls:  # a fallback with bound tools: they will never run
+                message = without_calls(message, message.text)
             text = "" if cut_off_by_provider(reply.message, state["messages"]) else reply.message.text
             if text.strip():
                 update["reason"] = f"{reason} The answer is the fallback model's."
@@ -98,15 +100,6 @@ def _stop_reason(budget: Budget, state: State) -> StopReason:
     if exhausted is not None:
         return exhausted
     return "invalid_decisions" if failure is not None and failure.signal in DECISION_SIGNALS else "max_steps"
-
-
-def _without_calls(reply: AIMessage) -> AIMessage:
-    """The fallback's answer. If it has bound tools, its calls will never run."""
-    if not reply.tool_calls and not reply.invalid_tool_calls:
-        return reply
-    rest = {key: value for key, value in reply.additional_kwargs.items() if key != "tool_calls"}
-    update = {"content": reply.text, "tool_calls": [], "invalid_tool_calls": [], "additional_kwargs": rest}
-    return reply.model_copy(update=update)
 
 
 def has_unfinished_work(state: State) -> bool:

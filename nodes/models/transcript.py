@@ -114,6 +114,13 @@ def calls_in(message: AnyMessage) -> list[dict[str, str]]:
     return [{"id": str(call["id"]), "name": call["name"] or ""} for call in calls if call["id"] is not None]
 
 
+def without_calls(turn: AIMessage, text: str) -> AIMessage:
+    """A turn as an answer with this text. Its calls, which would never get an answer, are gone."""
+    rest = {name: value for name, value in turn.additional_kwargs.items() if name != "tool_calls"}
+    update = {"content": text, "tool_calls": [], "invalid_tool_calls": [], "additional_kwargs": rest}
+    return turn.model_copy(update=update)
+
+
 def not_run(turn: AnyMessage, call: dict[str, str], why: str = NOT_RUN) -> ToolMessage:
     """The answer to a call that will not run. Its id follows turn and call, so writing it twice changes nothing.
 
