@@ -41,7 +41,8 @@ def observe(parts: Parts, state: State, config: RunnableConfig) -> Update:
     if turn is None:
         return {"progress": {"node": "observe", "results": 0, "failures": []}}
     update, threshold = _cleared_by_an_edit(state), parts.budget.limits.loop_threshold
-    ran = [_ran(state, call, answer) for call, answer in _pairs(turn, answers)]
+    by_id = {answer.tool_call_id: answer for answer in answers}
+    ran = [_ran(state, call, by_id[str(call["id"])]) for call in turn.tool_calls if str(call["id"]) in by_id]
     keys = [result.observed.key for result in ran]
     # Each request for a blocked call counts.
     blocked = {
@@ -90,11 +91,6 @@ def _cleared_by_an_edit(state: State) -> Update:
     if "stop" in replaced:
         replaced["reason"] = ""
     return {**replaced, "edits": {}} if state["edits"] else replaced
-
-
-def _pairs(turn: AIMessage, answers: Sequence[ToolMessage]) -> list[tuple[ToolCall, ToolMessage]]:
-    by_id = {answer.tool_call_id: answer for answer in answers}
-    return [(call, by_id[str(call["id"])]) for call in turn.tool_calls if str(call["id"]) in by_id]
 
 
 def _ran(state: State, call: ToolCall, answer: ToolMessage) -> RanCall:

@@ -114,18 +114,19 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         warn_of_unused_score(limits, checks)
         off = {field: value for field, value in NO_LIMITS.items() if field not in limits.model_fields_set}
         prompt_files, now = Prompts(prompts), aware(clock)
+        own_model, judges = model_for(reflector, "reflector"), named_checks(checks)
         self._is_named = name is not None
-        self._asks_person = any(check.asks_person for check in named_checks(checks))
+        self._asks_person = any(check.asks_person for check in judges)
         self._parts = Parts(
             actor=Actor(
-                choice=FixedModel(model_for(reflector, "reflector"), missing=NO_MODEL),
+                choice=FixedModel(own_model, missing=NO_MODEL),
                 protocol=Native(()),
                 prompts=prompt_files,
                 raises_faults=True,
             ),
             tools=toolbox_of(()),
-            evaluator=Evaluator(named_checks(checks), None, named_tool_checks(tool_checks, None)),
-            reflector=Reflector(model_for(reflector, "reflector")),
+            evaluator=Evaluator(judges, None, named_tool_checks(tool_checks, None)),
+            reflector=Reflector(own_model),
             fallback=None,
             memory=AgentMemory(memory, name or AGENT, store, now, prompts=prompt_files),
             budget=Budget(limits.model_copy(update=off), now),
