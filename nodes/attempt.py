@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
@@ -21,7 +20,7 @@ from langgraph_reflexion.nodes.exceptions import (
     tool_error_class,
 )
 from langgraph_reflexion.nodes.host import emit_failure, emit_step, is_first_step
-from langgraph_reflexion.nodes.models.calling import Meter, Reply, Spent, add_spent, raise_control_flow, spent_on
+from langgraph_reflexion.nodes.models.calling import Meter, Reply, raise_control_flow, spent_on
 from langgraph_reflexion.nodes.models.prompt import (
     lessons_after_failure,
     lessons_at_start,
@@ -33,7 +32,7 @@ from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.reflect import KEPT_REFLECTIONS
 from langgraph_reflexion.nodes.verdicts import complaints, mistakes
 from langgraph_reflexion.nodes.worker import CallBudget, Worker, WorkerError, WorkerReply
-from langgraph_reflexion.schemas import CUT_SHORT, Attempt, Failure, Outcome, Signal, StopReason
+from langgraph_reflexion.schemas import CUT_SHORT, Attempt, Failure, Outcome, Signal, StopReason, Usage
 from langgraph_reflexion.state import PendingDecision, State, Update, last_id, task_in
 from langgraph_reflexion.text.literals import fingerprint
 
@@ -86,9 +85,9 @@ def attempt(trial: Trial, parts: Parts, state: State, config: RunnableConfig) ->
         if calls.is_over:
             return _out_of_steps(trial, parts, state, config, meter)
         return (yield from _raised(trial, parts, state, config, fault, meter))
-    if (reported := _reported_cost(work))[3] > meter.spent[3]:
+    if (reported := _reported_cost(work)).calls > meter.spent.calls:
         meter.spent = reported
-    if work.message is not None and meter.spent[3]:
+    if work.message is not None and meter.spent.calls:
         meter.spent = budget.cost([*prompt, *work.steps], Reply(work.message, meter.spent))
     _emit_step(config, state, prompt, work, meter, None)
     update = _after_call(parts, state, meter, work.steps)
@@ -205,13 +204,12 @@ def _call(
     return work
 
 
-def _reported_cost(work: WorkerReply) -> Spent:
+def _reported_cost(work: WorkerReply) -> Usage:
     """The cost that a graph reports. If it resumed from its own checkpoint, the meter counted only the rest."""
     if work.outcome is not None:
-        whole = work.outcome.usage + work.outcome.usage.reflection
-        return [whole.input, whole.output, whole.total, whole.calls]
+        return work.outcome.usage + work.outcome.usage.reflection
     replies = [m for m in (*work.steps, work.message) if isinstance(m, AIMessage) and m.usage_metadata]
-    return reduce(add_spent, map(spent_on, replies), [0, 0, 0, 0])
+    return sum(map(spent_on, replies), Usage())
 
 
 def _after_call(parts: Parts, state: State, meter: Meter, steps: list[AnyMessage]) -> Update:

@@ -17,7 +17,6 @@ from langgraph_reflexion.nodes.exceptions import as_sentence, describe, model_fa
 from langgraph_reflexion.nodes.host import emit_failure, emit_step
 from langgraph_reflexion.nodes.models.calling import (
     Reply,
-    add_spent,
     call_model,
     cut_off,
     raise_control_flow,
@@ -35,7 +34,7 @@ from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED, Native,
 from langgraph_reflexion.nodes.models.streaming import call_json_model
 from langgraph_reflexion.nodes.models.transcript import bounded, call_ids, fenced, paired, readable, shortened, with_ids
 from langgraph_reflexion.nodes.parts import Parts
-from langgraph_reflexion.schemas import Decision, Failure
+from langgraph_reflexion.schemas import Decision, Failure, Usage
 from langgraph_reflexion.state import PendingDecision, State, Update, last_id, last_turn
 from langgraph_reflexion.text.literals import fingerprint
 
@@ -62,7 +61,7 @@ def decide(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     if (reason := budget.overspent(state)) is not None:
         return {"decision": None, "stop": reason, "progress": {"node": "decide", "stop": reason}}
     model = (yield from actor.choice.select(lambda: actor.view.select(state), config)).with_tools
-    spent, failures = [0, 0, 0, 0], list[Failure]()
+    spent, failures = Usage(), list[Failure]()
     repair: list[AnyMessage] = []  # an invalid reply and, last, what is wrong with it: only the retry sees them
     step = state["tally"]["steps"] + 1
     for _ in range(1 + budget.limits.decision_retries):
@@ -70,7 +69,7 @@ def decide(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
         if isinstance(reply, Exception):
             return _model_error(budget, state, reply, spent, failures)
         reply = Reply(reply.message, budget.cost(prompt, reply))
-        spent = add_spent(spent, reply.spent)
+        spent += reply.spent
         # Reproducible for the same replies, and different for each call of a thread.
         stem = f"call-{state['about']['id']}-{len(state['messages'])}"
         result = _read(parts, state, reply.message, stem)
@@ -199,7 +198,7 @@ def _failure(state: Mapping[str, Any], invalid: Invalid, reply: AIMessage, step:
     return new_failure(state, invalid.signal, evidence, mark, step=step, tool=invalid.tool)
 
 
-def _accepted(budget: Budget, state: State, valid: Valid, spent: list[int], failures: list[Failure]) -> Update:
+def _accepted(budget: Budget, state: State, valid: Valid, spent: Usage, failures: list[Failure]) -> Update:
     """A valid decision. Calls and questions go into `messages`, and an answer waits for its checks."""
     decision, message = valid.decision, _with_unique_id(state, valid.message)
     # Only set fields are cleared, because each write to a channel costs time and space in every checkpoint.
@@ -246,7 +245,7 @@ def _with_unique_id(state: State, message: AIMessage) -> AIMessage:
     return message.model_copy(update={"id": f"{message.id}-{state['about']['id']}-{state['tally']['steps'] + 1}"})
 
 
-def _model_error(budget: Budget, state: State, fault: Exception, spent: list[int], failures: list[Failure]) -> Update:
+def _model_error(budget: Budget, state: State, fault: Exception, spent: Usage, failures: list[Failure]) -> Update:
     """The model call failed. The run is recorded and ends, with `deadline` if the time was up."""
     late = budget.overspent(state)
     logger.warning("The model could not be reached: %s", describe(fault))

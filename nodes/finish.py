@@ -21,7 +21,7 @@ from pydantic_core import to_jsonable_python as as_data
 
 from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.nodes.ask import question_call
-from langgraph_reflexion.nodes.budget import came_back, end_attempt, usage_of
+from langgraph_reflexion.nodes.budget import came_back, end_attempt
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.host import emit, streams_tokens, values_now
 from langgraph_reflexion.nodes.models.calling import stopped_by_provider
@@ -31,7 +31,7 @@ from langgraph_reflexion.nodes.recall import best_effort, has_failed
 from langgraph_reflexion.nodes.remember import confirm_lessons, remember_success
 from langgraph_reflexion.nodes.verdicts import combine_verdicts
 from langgraph_reflexion.nodes.wrap_up import has_unfinished_work, wrap_up
-from langgraph_reflexion.schemas import Attempt, Episode, Outcome, Spending, Status, StopReason, best_of
+from langgraph_reflexion.schemas import Attempt, Episode, Outcome, Spending, Status, StopReason, Usage, best_of
 from langgraph_reflexion.state import (
     CHANNELS,
     PendingDecision,
@@ -173,7 +173,6 @@ def _outcome(parts: Parts, state: State, ending: Ending) -> Outcome:
     chosen, response_format = _chosen(state, ending), parts.evaluator.response_format
     structured = state.get("structured_response") if ending.status in ("success", "unverified") else None
     to_data = as_data if response_format is None or structured is None else response_format.plain
-    spent = usage_of(tally["spent"])
     return Outcome(
         run_id=state["about"]["id"],
         status=ending.status,
@@ -188,7 +187,7 @@ def _outcome(parts: Parts, state: State, ending: Ending) -> Outcome:
         lessons_used=[found.lesson.id for found in state["recalled"] if found.shown],
         lessons_written=state["lessons_written"],
         memory=next((found.why for found in state["recalled"] if found.why), ""),
-        usage=Spending(**spent.model_dump(), reflection=usage_of(tally["reflecting"])),
+        usage=Spending(**tally["spent"], reflection=Usage(**tally["reflecting"])),
         seconds=parts.budget.elapsed(state),
     )
 

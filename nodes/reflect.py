@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import Selection, concrete, replaces_reflection, screen
 from langgraph_reflexion.nodes.budget import Budget
-from langgraph_reflexion.nodes.host import USAGE, emit, emit_lesson
+from langgraph_reflexion.nodes.host import emit, emit_lesson
 from langgraph_reflexion.nodes.models.prompt import failure_number, is_shown, with_failure_turn
 from langgraph_reflexion.nodes.observe import to_block
 from langgraph_reflexion.nodes.parts import Parts
@@ -193,5 +193,5 @@ def _emit(case: Case, reflection: Reflection | None, dropped: str | None, why: s
         step=case.state["tally"]["steps"],
         node="reflect",
         run_id=case.state["about"]["id"],
-        usage=dict(zip(USAGE, case.meter.spent, strict=True)),
+        usage=case.meter.spent.model_dump(),
     )

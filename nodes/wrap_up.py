@@ -16,7 +16,7 @@ from langgraph_reflexion.nodes.models.protocols import as_text
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired, without_calls
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.verdicts import complaints
-from langgraph_reflexion.schemas import DECISION_SIGNALS, Attempt, Failure, StopReason, best_of
+from langgraph_reflexion.schemas import DECISION_SIGNALS, Attempt, Failure, StopReason, Usage, best_of
 from langgraph_reflexion.state import PendingDecision, State, Update
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ def wrap_up(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]
     shown = NO_REPLY if stop == "model_error" else reason
     best = best_of(state["attempts"])
     update: Update = {"stop": stop, "reason": reason}
-    spent, text, message = [0, 0, 0, 0], "", None
+    spent, text, message = Usage(), "", None
     if fallback is not None:
         prompt = yield from _prompt(parts, state, config, best, shown)
         try:

@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import Foreign, screen
-from langgraph_reflexion.nodes.budget import usage_of
 from langgraph_reflexion.nodes.exceptions import model_fault
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.models.calling import COST_OF_NO_REPLY, Meter, raise_control_flow
@@ -60,7 +59,7 @@ def observe_and_self_check(parts: Parts, state: State, config: RunnableConfig) -
         step=state["tally"]["steps"],
         run_id=state["about"]["id"],
         check=check.model_dump(mode="json") if check is not None else None,
-        usage=usage_of(meter.spent).model_dump(),
+        usage=meter.spent.model_dump(),
     )
     if check is None:
         return update

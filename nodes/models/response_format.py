@@ -21,7 +21,6 @@ from langgraph_reflexion.nodes.models.calling import (
     COST_OF_NO_REPLY,
     Meter,
     Reply,
-    add_spent,
     call_model,
     metered,
     raise_control_flow,
@@ -144,7 +143,7 @@ class ResponseFormat:
             except Exception as fault:
                 raise_control_flow(fault)
                 if model_fault(fault) != "setting":
-                    if not meter.spent[3]:
+                    if not meter.spent.calls:
                         meter.add(COST_OF_NO_REPLY)
                     return None, describe(fault)
                 if status_of(fault) in (401, 403):
@@ -221,7 +220,7 @@ def ask_for_json(
     if prompts is not None:
         question = HumanMessage(with_schema(question.text, schema, prompts))
     reply = yield from call_model(model, [question, *rest], config, **options)
-    return Reply(reply.message, add_spent(reply.spent, COST_OF_NO_REPLY)) if refused else reply
+    return Reply(reply.message, reply.spent + COST_OF_NO_REPLY) if refused else reply
 
 
 def format_of(value: Any) -> ResponseFormat:
