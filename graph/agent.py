@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -23,7 +24,7 @@ from typing_extensions import TypeVar
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
 from langgraph_reflexion.graph.auditors import AfterRun, AuditSettings
-from langgraph_reflexion.graph.layout import NODES, Branch, Graph, compile_graph, name_in_requests, with_messages
+from langgraph_reflexion.graph.layout import NODES, Branch, Graph, compile_graph, with_messages
 from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.graph.settings import (
     check_settings,
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
 AGENT = "reflexion_agent"
 ContextT = TypeVar("ContextT", bound="StateLike | None", default=Context)
 """The type of the caller's context, `Context` by default."""
+REFUSED_IN_NAMES = r"[\s<|\\/>]+"
+"""Characters that OpenAI refuses in the name of a message."""
 MODES = ("off", "after", "inline", "both")
 
 ModelLike: TypeAlias = "str | BaseChatModel | Runnable[Any, Any]"
@@ -156,7 +159,7 @@ def create_reflexion_agent(
             instructions=instructions_of(prompt if system_prompt is None else system_prompt),
             prompts=prompt_files,
             view=View(state_schema),
-            name=name and name_in_requests(name),
+            name=name and re.sub(REFUSED_IN_NAMES, "_", name),
             hold_answers=hold_answers,
         ),
         tools=toolbox,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import partial
@@ -79,11 +78,6 @@ NODES: Mapping[str, Callable[..., Any]] = MappingProxyType(
     }
 )
 """The nodes of an agent by name. A trial and the middleware have some of them."""
-
-
-def name_in_requests(name: str) -> str:
-    """The agent's name with `_` for spaces and other characters that OpenAI refuses in the name of a message."""
-    return re.sub(r"[\s<|\\/>]+", "_", name)
 
 
 def compile_graph(

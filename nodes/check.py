@@ -22,7 +22,6 @@ from langgraph_reflexion.nodes.verdicts import (
     CHECK_FAULT,
     combine_verdicts,
     complaints,
-    unchanged,
     verdicts_on,
     with_contradiction,
 )
@@ -65,7 +64,7 @@ def check(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     if not verdicts:
         run = yield from _run_for_checks(parts, state, config)
         format_of_edit = format_of(given) if response_format is None and given is not None else response_format
-        read_edit = format_of_edit.read if format_of_edit is not None else unchanged
+        read_edit = format_of_edit.read if format_of_edit is not None else None
         seconds = partial(parts.budget.seconds_left, state)
         judged = yield from verdicts_on(evaluator.checks, value, run, meter, seconds, read_edit)
         verdicts = [with_contradiction(verdict, success_score) for verdict in judged.verdicts]

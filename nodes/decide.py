@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
@@ -14,7 +13,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.budget import Budget, new_failure
 from langgraph_reflexion.nodes.exceptions import as_sentence, describe, model_fault
-from langgraph_reflexion.nodes.host import emit_failure, emit_step
+from langgraph_reflexion.nodes.host import emit_failure, emit_step, streams_tokens
 from langgraph_reflexion.nodes.models.calling import (
     Reply,
     call_model,
@@ -30,8 +29,8 @@ from langgraph_reflexion.nodes.models.prompt import (
     lessons_at_start,
     with_failure_turn,
 )
-from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED, Native, written_call
-from langgraph_reflexion.nodes.models.streaming import call_json_model
+from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED, Json, Native, written_call
+from langgraph_reflexion.nodes.models.streaming import StreamedFinal
 from langgraph_reflexion.nodes.models.transcript import bounded, call_ids, fenced, paired, readable, shortened, with_ids
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.schemas import Decision, Failure, Usage
@@ -106,16 +105,17 @@ def _ask(
     setting, a script without replies, and an exception in the caller's prompt function.
     """
     actor, budget = parts.actor, parts.budget
-    native = isinstance(actor.protocol, Native)
-    call: Callable[..., Waits[Reply]] = call_model if native or not actor.protocol.rules else call_json_model
-    if actor.hold_answers:
-        call = partial(call_model, silent_as="decide")
+    is_json = isinstance(actor.protocol, Json)
+    if is_json and not actor.hold_answers and streams_tokens(config):
+        model = StreamedFinal(model)
+    silent_as = "decide" if is_json or actor.hold_answers else None
     harder = False
     while True:
         prompt = yield from _prompt(parts, state, config, repair, harder=harder)
         try:
             seconds, retries = budget.seconds_left(state), budget.limits.model_retries
-            return prompt, (yield from call(model, prompt, config, seconds=seconds, retries=retries))
+            reply = yield from call_model(model, prompt, config, seconds=seconds, retries=retries, silent_as=silent_as)
+            return prompt, reply
         except Exception as fault:
             raise_control_flow(fault)
             kind = model_fault(fault)

@@ -172,18 +172,13 @@ class Judged(NamedTuple):
         return [verdict for verdict in self.by_check if verdict != Verdict(check=verdict.check)]
 
 
-def unchanged(text: str) -> tuple[Any, str]:
-    """An edited text for checks without a response format."""
-    return text, ""
-
-
 def verdicts_on(
     checks: Sequence[NamedCheck],
     answer: Any,
     run: Run,
     meter: Meter,
     seconds: Callable[[], float | None] = lambda: None,
-    read_edit: Callable[[str], tuple[Any, str]] = unchanged,
+    read_edit: Callable[[str], tuple[Any, str]] | None = None,
     stop_after: Callable[[Verdict], bool] = lambda _: False,
 ) -> Waits[Judged]:
     """The verdict of each check.
@@ -197,7 +192,7 @@ def verdicts_on(
     for i, check in enumerate(checks):
         verdict = yield from check.verdict(answer, run, meter, seconds())
         if verdict.edited is not None:
-            value, fault = read_edit(verdict.edited)
+            value, fault = read_edit(verdict.edited) if read_edit is not None else (verdict.edited, "")
             if fault:
                 verdict = Verdict(passed=False, feedback=f"the edited answer: {fault}", check=verdict.check)
             else:
