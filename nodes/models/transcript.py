@@ -93,7 +93,7 @@ def paired(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
 
 def with_ids(reply: AIMessage) -> AIMessage:
     """The reply with an id for each call, because some servers give none, or the same one twice."""
-    ids = [call["id"] for call in [*reply.tool_calls, *reply.invalid_tool_calls]]
+    ids = call_ids(reply)
     if all(ids) and len(set(ids)) == len(ids):
         return reply
     stem = reply.id or uuid4().hex
