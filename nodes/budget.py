@@ -100,9 +100,9 @@ class Budget:
         tally: Tally = state["tally"]
         new = cast("Tally", {**tally, "at": self.now(), "waited": _waited(state)})
         if spent is not None:
-            new["spent"] = (Usage(**tally["spent"]) + spent).model_dump()
+            new["spent"] = _plain(Usage(**tally["spent"]) + spent)
         if reflecting is not None:
-            new["reflecting"] = (Usage(**tally["reflecting"]) + reflecting).model_dump()
+            new["reflecting"] = _plain(Usage(**tally["reflecting"]) + reflecting)
         for name, more in counts.items():
             new[name] = tally[name] + more  # type: ignore[literal-required]
         return new
@@ -127,15 +127,15 @@ def new_tally(now: float) -> Tally:
         advised=[],
         at=now,
         waited=0.0,
-        spent=Usage().model_dump(),
-        reflecting=Usage().model_dump(),
-        mark=AttemptStart(spent=Usage().model_dump(), at=now, failures=0, waited=0.0),
+        spent={},
+        reflecting={},
+        mark=AttemptStart(spent={}, at=now, failures=0, waited=0.0),
     )
 
 
 def tokens_in(tally: Tally) -> int:
     """Tokens of every model call of the run."""
-    return tally["spent"]["total"] + tally["reflecting"]["total"]
+    return tally["spent"].get("total", 0) + tally["reflecting"].get("total", 0)
 
 
 def end_attempt(state: Mapping[str, Any], config: RunnableConfig, tally: Tally, **fields: Any) -> Update:
@@ -145,7 +145,7 @@ def end_attempt(state: Mapping[str, Any], config: RunnableConfig, tally: Tally, 
     attempt = Attempt(
         failures=failures[mark["failures"] :],
         seconds=max(0.0, now - mark["at"] - (tally["waited"] - mark["waited"])),
-        usage=Usage(**{name: after - mark["spent"][name] for name, after in tally["spent"].items()}),
+        usage=Usage(**{name: after - mark["spent"].get(name, 0) for name, after in tally["spent"].items()}),
         **fields,
     )
     shown = attempt.model_dump(mode="json", include={"answer", "score", "verdicts", "seconds"})
@@ -168,6 +168,11 @@ def came_back(failures: Sequence[Failure], count: int) -> bool:
     """Whether failure number `count` of the run, counted from one, came back after that."""
     mark = failures[count - 1].fingerprint if 0 < count <= len(failures) else ""
     return bool(mark) and any(failure.fingerprint == mark for failure in failures[count:])
+
+
+def _plain(usage: Usage) -> dict[str, int]:
+    """A cost as the tally holds it: zeros are left out, because the tally is in each checkpoint."""
+    return usage.model_dump(exclude_defaults=True)
 
 
 def _waited(state: Mapping[str, Any]) -> float:

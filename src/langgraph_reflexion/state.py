@@ -66,7 +66,7 @@ class Tally(TypedDict):
     waited: float
     """Seconds spent waiting for a person so far."""
     spent: dict[str, int]
-    """A `Usage` as plain data. That of reflections is in `reflecting`."""
+    """A `Usage` as plain data, without zeros. That of reflections is in `reflecting`."""
     reflecting: dict[str, int]
     mark: AttemptStart
 
