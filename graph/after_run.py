@@ -10,9 +10,9 @@ from langgraph_reflexion.context import UTC_NOW, Limits, MemoryPolicy
 from langgraph_reflexion.driver import accepts
 from langgraph_reflexion.graph.agent import create_reflexion_agent
 from langgraph_reflexion.graph.auditors import TURNS, AfterRun, AuditSettings
-from langgraph_reflexion.graph.parts import must_be
+from langgraph_reflexion.graph.settings import must_be
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
-from langgraph_reflexion.nodes.recall import AgentMemory
+from langgraph_reflexion.nodes.parts import AgentMemory
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.text.literals import hide_password
 

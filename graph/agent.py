@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -23,30 +24,27 @@ from typing_extensions import TypeVar
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
 from langgraph_reflexion.graph.auditors import AfterRun, AuditSettings
-from langgraph_reflexion.graph.layout import Branch, Graph, compile_graph, name_in_requests, with_messages
-from langgraph_reflexion.graph.parts import (
-    Parts,
+from langgraph_reflexion.graph.layout import NODES, Branch, Graph, compile_graph, with_messages
+from langgraph_reflexion.graph.routing import Routes
+from langgraph_reflexion.graph.settings import (
     check_settings,
     controls_of,
     is_unbound,
     model_choice,
     must_be,
     must_be_one_of,
-    nodes_of,
     protocol_for,
     warn_of_unused_score,
 )
-from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.nodes.ask import can_ask_user
 from langgraph_reflexion.nodes.auditing.self_check import observe_and_self_check
 from langgraph_reflexion.nodes.budget import Budget
-from langgraph_reflexion.nodes.decide import Actor
+from langgraph_reflexion.nodes.finish import finish
 from langgraph_reflexion.nodes.models.choice import model_for, plain
-from langgraph_reflexion.nodes.models.prompt import Instructions
+from langgraph_reflexion.nodes.models.prompt import instructions_of
 from langgraph_reflexion.nodes.models.protocols import Json, Native, Parser
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat
-from langgraph_reflexion.nodes.recall import AgentMemory
-from langgraph_reflexion.nodes.reflection import Reflector
+from langgraph_reflexion.nodes.parts import Actor, AgentMemory, Parts, Reflector
 from langgraph_reflexion.nodes.tools.toolbox import toolbox_of
 from langgraph_reflexion.nodes.verdicts import Evaluator, named_checks, named_tool_checks
 from langgraph_reflexion.prompts import Prompts
@@ -59,6 +57,8 @@ if TYPE_CHECKING:
 AGENT = "reflexion_agent"
 ContextT = TypeVar("ContextT", bound="StateLike | None", default=Context)
 """The type of the caller's context, `Context` by default."""
+REFUSED_IN_NAMES = r"[\s<|\\/>]+"
+"""Characters that OpenAI refuses in the name of a message."""
 MODES = ("off", "after", "inline", "both")
 
 ModelLike: TypeAlias = "str | BaseChatModel | Runnable[Any, Any]"
@@ -156,10 +156,10 @@ def create_reflexion_agent(
         actor=Actor(
             choice=model_choice(model, model_protocol, toolbox, answer_format),
             protocol=model_protocol,
-            instructions=Instructions(prompt if system_prompt is None else system_prompt),
+            instructions=instructions_of(prompt if system_prompt is None else system_prompt),
             prompts=prompt_files,
             view=View(state_schema),
-            name=name and name_in_requests(name),
+            name=name and re.sub(REFUSED_IN_NAMES, "_", name),
             hold_answers=hold_answers,
         ),
         tools=toolbox,
@@ -211,17 +211,15 @@ def _compile(parts: Parts, learn: AfterRun | None, *, self_checks: bool, **setti
     waits = learn is not None and learn.waits
     parts = replace(parts, budget=replace(parts.budget, steps_after=1)) if waits else parts
     actor, tools, budget = parts.actor, parts.tools, parts.budget
-    nodes: dict[str, Any] = nodes_of(parts)
+    nodes: dict[str, Any] = {**NODES}
     if self_checks:
-        nodes["observe"] = partial(
-            observe_and_self_check, parts.reflector, actor, nodes["observe"], parts.memory, budget
-        )
+        nodes["observe"] = observe_and_self_check
     if learn is not None and waits:
         nodes["learn"] = learn
     elif learn is not None:
-        nodes["finish"] = partial(nodes["finish"], after_run=learn.node)
+        nodes["finish"] = partial(finish, after_run=learn.node)
     # Nodes that these settings can never reach are left out of the graph and its drawing.
-    if not (tools.approve or can_ask_user(actor.protocol, tools) or isinstance(actor.protocol, Parser)):
+    if not (tools.approve or can_ask_user(parts) or isinstance(actor.protocol, Parser)):
         del nodes["ask"]
     if budget.limits.max_reflections == 0:
         del nodes["reflect"], nodes["remember"]

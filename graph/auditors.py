@@ -8,10 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
-from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.graph import END, START, StateGraph
-from typing_extensions import TypedDict
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
 from langgraph_reflexion.driver import Waits, either, run_async, run_sync
@@ -19,10 +17,10 @@ from langgraph_reflexion.graph.background import Background
 from langgraph_reflexion.graph.layout import Graph
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.nodes.auditing.auditors import Auditor, Books, audit_errors, audit_memories, conclude
-from langgraph_reflexion.nodes.auditing.prompt_and_reply import fault_in, transcript_in
+from langgraph_reflexion.nodes.auditing.prompt_and_reply import AuditedRun, fault_in, transcript_in
 from langgraph_reflexion.nodes.auditing.reading_tools import ReadingTools
 from langgraph_reflexion.nodes.host import Step, emit, run_id, runtime_of
-from langgraph_reflexion.nodes.recall import AgentMemory
+from langgraph_reflexion.nodes.parts import AgentMemory
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category, Outcome
 from langgraph_reflexion.state import Update, start_of_run
@@ -31,21 +29,6 @@ TURNS = {"errors": 4, "memories": 5}
 """Default number of turns of each auditor."""
 DEADLINE = 120.0
 """Default seconds of an auditor: enough for five turns of a slow model."""
-
-
-class AuditedRun(TypedDict, total=False):
-    """What the auditors get of a finished run, as plain data and messages."""
-
-    messages: list[AnyMessage]
-    start: int
-    """The index of the run's first message."""
-    session: str
-    failures: list[str]
-    namespace: list[str] | None
-    """The namespace of the agent's memory. None if the notebook and the book were passed in."""
-    errors: dict[str, Any]
-    memories: dict[str, Any]
-    learned: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -178,10 +161,10 @@ class AfterRun(Runnable[Any, Any]):
         namespace = memory.namespace_for({}) if memory is not None else None
         return AuditedRun(messages=transcript_in(messages), start=0, session=session, failures=[], namespace=namespace)
 
-    def _books(self, state: Any, config: RunnableConfig) -> Books:
+    def _books(self, run: AuditedRun, config: RunnableConfig) -> Books:
         """Where the findings and memories of this run are saved."""
         notebook, given, memory = self.settings.notebook, self.settings.book, self.settings.memory
-        namespace = state.get("namespace")
+        namespace = run["namespace"]
         if memory is None or namespace is None or not memory.policy.write:
             return Books(notebook, given)
         book = memory.book_at(namespace, config)
@@ -190,7 +173,7 @@ class AfterRun(Runnable[Any, Any]):
         return Books(notebook, given or book)
 
 
-def _audit_graph(settings: AuditSettings, books: Callable[[Any, RunnableConfig], Books]) -> Graph:
+def _audit_graph(settings: AuditSettings, books: Callable[[AuditedRun, RunnableConfig], Books]) -> Graph:
     """The auditors in parallel, then `conclude`. `books` says where a run's findings are saved."""
     tools = ReadingTools(settings.root).tools() if settings.root is not None else []
     uses_context = isinstance(settings.model, Mapping) or not isinstance(settings.model, (str, Runnable))

@@ -1,12 +1,12 @@
-"""Compile a graph from its parts, schemas, nodes, edges and routes."""
+"""The nodes by name, and a graph compiled from them, its parts, schemas, edges and routes."""
 
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import (
     Annotated,
     Any,
@@ -36,10 +36,20 @@ from langgraph.store.base import BaseStore
 from pydantic import BaseModel, create_model
 from typing_extensions import TypedDict
 
-from langgraph_reflexion.graph.parts import Parts
-from langgraph_reflexion.nodes.finish import emit_outcome_of_error
+from langgraph_reflexion.nodes.ask import ask
+from langgraph_reflexion.nodes.begin import begin
+from langgraph_reflexion.nodes.check import check
+from langgraph_reflexion.nodes.decide import decide
+from langgraph_reflexion.nodes.finish import emit_outcome_of_error, finish
 from langgraph_reflexion.nodes.host import Route, Step
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat
+from langgraph_reflexion.nodes.observe import observe
+from langgraph_reflexion.nodes.parts import Parts
+from langgraph_reflexion.nodes.recall import recall
+from langgraph_reflexion.nodes.reflect import reflect
+from langgraph_reflexion.nodes.remember import remember
+from langgraph_reflexion.nodes.tool import run_tool
+from langgraph_reflexion.nodes.wrap_up import wrap_up
 from langgraph_reflexion.schemas import Attempt, Failure, Outcome, Reflection, Verdict
 from langgraph_reflexion.state import RUN_FIELDS, Channels, Input, Output, PrivateChannels, Recalled, RouteChannels
 
@@ -53,9 +63,22 @@ OUR_TYPES: tuple[type, ...] = (Attempt, Failure, Outcome, Recalled, Reflection, 
 """Our types that a checkpoint holds. Their contents are saved as plain data."""
 
 
-def name_in_requests(name: str) -> str:
-    """The agent's name with `_` for spaces and other characters that OpenAI refuses in the name of a message."""
-    return re.sub(r"[\s<|\\/>]+", "_", name)
+NODES: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
+        "begin": begin,
+        "recall": recall,
+        "decide": decide,
+        "tool": run_tool,
+        "observe": observe,
+        "ask": ask,
+        "check": check,
+        "reflect": reflect,
+        "remember": remember,
+        "wrap_up": wrap_up,
+        "finish": finish,
+    }
+)
+"""The nodes of an agent by name. A trial and the middleware have some of them."""
 
 
 def compile_graph(
@@ -84,8 +107,8 @@ def compile_graph(
         if isinstance(function, Runnable):
             graph.add_node(node, function)
             continue
-        step = Step(node, function)
-        step.store, step.on_error = store, partial(emit_outcome_of_error, parts.evaluator, parts.budget)
+        step = Step(node, function, parts)
+        step.store, step.on_error = store, partial(emit_outcome_of_error, parts)
         step.now = parts.budget.now if node != "begin" else None
         graph.add_node(node, step)
     there = {START, END, *graph.nodes}

@@ -16,17 +16,15 @@ from langgraph.types import Checkpointer
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
 from langgraph_reflexion.graph.agent import ContextT, ModelLike
-from langgraph_reflexion.graph.layout import Branch, Graph, compile_graph
-from langgraph_reflexion.graph.parts import Parts, check_settings, must_be_one_of, nodes_of, warn_of_unused_score
+from langgraph_reflexion.graph.layout import NODES, Branch, Graph, compile_graph
 from langgraph_reflexion.graph.routing import Routes
+from langgraph_reflexion.graph.settings import check_settings, must_be_one_of, warn_of_unused_score
 from langgraph_reflexion.nodes.attempt import Strategy, Style, Trial
 from langgraph_reflexion.nodes.attempt import attempt as attempt_node
 from langgraph_reflexion.nodes.budget import Budget
-from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.models.choice import FixedModel, model_for
 from langgraph_reflexion.nodes.models.protocols import Native
-from langgraph_reflexion.nodes.recall import AgentMemory
-from langgraph_reflexion.nodes.reflection import Reflector
+from langgraph_reflexion.nodes.parts import Actor, AgentMemory, Parts, Reflector
 from langgraph_reflexion.nodes.tools.toolbox import toolbox_of
 from langgraph_reflexion.nodes.verdicts import Evaluator, named_checks
 from langgraph_reflexion.nodes.worker import worker_of
@@ -144,7 +142,7 @@ def _compile(parts: Parts, trial: Trial, *, only_unexplained: bool, **settings: 
         answer_node="attempt",
         only_unexplained=only_unexplained,
     )
-    nodes = nodes_of(parts) | {"attempt": partial(attempt_node, trial, parts.actor, budget)}
+    nodes: dict[str, Any] = {**NODES, "attempt": partial(attempt_node, trial)}
     order = ("begin", "recall", "attempt", "check", "reflect", "remember", "wrap_up", "finish")
     reached = {name: nodes[name] for name in order if remembers or name not in ("recall", "remember")}
     edges = (

@@ -10,22 +10,24 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import interrupt
 
 from langgraph_reflexion.nodes.host import checkpoints
-from langgraph_reflexion.nodes.models.protocols import CONTROLS, ModelProtocol
+from langgraph_reflexion.nodes.models.protocols import CONTROLS
+from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.nodes.tools.toolbox import Approval, Toolbox
-from langgraph_reflexion.state import PendingDecision, State, Update, View, last_turn_anywhere, open_calls
+from langgraph_reflexion.state import PendingDecision, State, Update, last_turn_anywhere, open_calls
 from langgraph_reflexion.text.json_text import valid_text
 
 NO_ANSWER = "(no answer)"
 """The reply of a person who sends only spaces. Some providers refuse a message without text."""
 
 
-def ask(protocol: ModelProtocol, tools: Toolbox, view: View, state: State, config: RunnableConfig) -> Update:
+def ask(parts: Parts, state: State, config: RunnableConfig) -> Update:
     """Add the person's reply to the conversation. If there is nobody to ask, the question ends the run."""
+    tools = parts.tools
     turn, answers = last_turn_anywhere(state["messages"])  # a message may have come with the person's reply
-    call = question_call(protocol, tools, turn) if turn is not None and not answers else None
+    call = question_call(parts, turn) if turn is not None and not answers else None
     calls = open_calls(turn, answers) if call is None else []
-    seen = view.select(state)
+    seen = parts.actor.view.select(state)
     guarded = [call for call in calls if may_need_approval(call, tools.approve, state)]
     if to_approve := [call for call in guarded if tools.approve[call["name"]].applies_to(call, seen, config)]:
         return _approved(tools, seen, to_approve, config)
@@ -61,14 +63,14 @@ def _reply_to(call: ToolCall, reply: str) -> ToolMessage:
     return ToolMessage(_reply_text(reply), tool_call_id=call["id"], name=call["name"], additional_kwargs=marked)
 
 
-def can_ask_user(protocol: ModelProtocol, tools: Toolbox) -> bool:
+def can_ask_user(parts: Parts) -> bool:
     """Whether the model has the `ask_user` control. A tool of the caller with that name does not count."""
-    return "ask_user" in protocol.controls and not tools.has("ask_user")
+    return "ask_user" in parts.actor.protocol.controls and not parts.tools.has("ask_user")
 
 
-def question_call(protocol: ModelProtocol, tools: Toolbox, turn: AIMessage) -> ToolCall | None:
+def question_call(parts: Parts, turn: AIMessage) -> ToolCall | None:
     """The control call of a turn that asks the user."""
-    if not can_ask_user(protocol, tools):
+    if not can_ask_user(parts):
         return None
     return next((call for call in turn.tool_calls if call["name"] == "ask_user"), None)
 

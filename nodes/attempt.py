@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import NeedsAsyncError, Waits, pause
-from langgraph_reflexion.nodes.budget import Budget, end_attempt, new_failure, tokens_in
-from langgraph_reflexion.nodes.decide import Actor
+from langgraph_reflexion.nodes.budget import end_attempt, new_failure, tokens_in
 from langgraph_reflexion.nodes.exceptions import (
     as_sentence,
     describe,
@@ -22,7 +20,7 @@ from langgraph_reflexion.nodes.exceptions import (
     tool_error_class,
 )
 from langgraph_reflexion.nodes.host import emit_failure, emit_step, is_first_step
-from langgraph_reflexion.nodes.models.calling import Meter, Reply, Spent, add_spent, raise_control_flow, spent_on
+from langgraph_reflexion.nodes.models.calling import Meter, Reply, raise_control_flow, spent_on
 from langgraph_reflexion.nodes.models.prompt import (
     lessons_after_failure,
     lessons_at_start,
@@ -30,11 +28,11 @@ from langgraph_reflexion.nodes.models.prompt import (
     shown_reflection,
 )
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired, transcript
+from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.reflect import KEPT_REFLECTIONS
 from langgraph_reflexion.nodes.verdicts import complaints, mistakes
 from langgraph_reflexion.nodes.worker import CallBudget, Worker, WorkerError, WorkerReply
-from langgraph_reflexion.prompts import Prompts
-from langgraph_reflexion.schemas import CUT_SHORT, Attempt, Failure, Outcome, Signal, StopReason
+from langgraph_reflexion.schemas import CUT_SHORT, Attempt, Failure, Outcome, Signal, StopReason, Usage
 from langgraph_reflexion.state import PendingDecision, State, Update, last_id, task_in
 from langgraph_reflexion.text.literals import fingerprint
 
@@ -63,19 +61,20 @@ class Trial:
     max_steps: int
 
 
-def attempt(trial: Trial, actor: Actor, budget: Budget, state: State, config: RunnableConfig) -> Waits[Update]:
+def attempt(trial: Trial, parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     """One call of the worker, with an answer for the checks or a failure."""
+    budget = parts.budget
     if (reason := budget.overspent(state)) is not None:
         return {"decision": None, "stop": reason, "progress": {"node": "attempt", "stop": reason}}
     meter, most = Meter(), budget.limits.token_budget
     calls = CallBudget(trial.max_steps, None if most is None else most - tokens_in(state["tally"]), meter)
-    prompt, text = _prompt(trial, actor.prompts, budget, state)
+    prompt, text = _prompt(trial, parts, state)
     if is_first_step(config):  # messages of an attempt before a pause or a crash count too
         for reply in (yield from trial.worker.earlier_replies(config, prompt)):
             calls.taken += 1
             meter.add(spent_on(reply))
     try:
-        work = yield from _call(trial, budget, state, config, prompt, text, calls)
+        work = yield from _call(trial, parts, state, config, prompt, text, calls)
     except NeedsAsyncError:
         raise
     except Exception as fault:
@@ -84,28 +83,28 @@ def attempt(trial: Trial, actor: Actor, budget: Budget, state: State, config: Ru
             raise
         _emit_step(config, state, prompt, None, meter, describe(fault))
         if calls.is_over:
-            return _out_of_steps(trial, budget, state, config, meter)
-        return (yield from _raised(trial, budget, state, config, fault, meter))
-    if (reported := _reported_cost(work))[3] > meter.spent[3]:
+            return _out_of_steps(trial, parts, state, config, meter)
+        return (yield from _raised(trial, parts, state, config, fault, meter))
+    if (reported := _reported_cost(work)).calls > meter.spent.calls:
         meter.spent = reported
-    if work.message is not None and meter.spent[3]:
+    if work.message is not None and meter.spent.calls:
         meter.spent = budget.cost([*prompt, *work.steps], Reply(work.message, meter.spent))
     _emit_step(config, state, prompt, work, meter, None)
-    update = _after_call(budget, state, meter, work.steps)
+    update = _after_call(parts, state, meter, work.steps)
     if work.outcome is not None and work.outcome.status == "failure":
         if calls.is_over:
-            return _out_of_steps(trial, budget, state, config, meter, work.steps)
-        return _given_up(budget, state, config, work.outcome, update)
+            return _out_of_steps(trial, parts, state, config, meter, work.steps)
+        return _given_up(parts, state, config, work.outcome, update)
     asks = work.outcome is not None and work.outcome.status == "needs_input"
     message = _with_unique_id(state, work)
     pending = PendingDecision(action="ask_user" if asks else "finish", text=work.answer, message=message, refused=False)
     return update | {"decision": pending}
 
 
-def _prompt(trial: Trial, prompts: Prompts, budget: Budget, state: State) -> tuple[list[AnyMessage], str]:
+def _prompt(trial: Trial, parts: Parts, state: State) -> tuple[list[AnyMessage], str]:
     """The conversation with the notes as a user message before the task, and notes and task as one text."""
     messages = paired(state["messages"])
-    notes, task = _notes(trial, prompts, budget, state), task_in(state)
+    notes, task = _notes(trial, parts, state), task_in(state)
     if not notes:
         return messages, task
     at = next((i for i in range(len(messages) - 1, -1, -1) if isinstance(messages[i], HumanMessage)), 0)
@@ -114,12 +113,13 @@ def _prompt(trial: Trial, prompts: Prompts, budget: Budget, state: State) -> tup
     return [*messages[:at], turn, *messages[at:]], f"{notes}\n\n{task}"
 
 
-def _notes(trial: Trial, prompts: Prompts, budget: Budget, state: State) -> str:
+def _notes(trial: Trial, parts: Parts, state: State) -> str:
     """Lessons, the reflections on earlier attempts, and the last attempt, depending on the strategy. May be empty."""
+    prompts = parts.actor.prompts
     feedback = state["patch"][0]["cause"] if state["patch"] and not state["attempts"] else ""
     made = state["reflections"][-KEPT_REFLECTIONS:] if trial.strategy in ("reflexion", "both") else []
     advice = "\n\n".join(fenced(shown_reflection(state, reflection).as_text()) for reflection in made)
-    parts = [
+    notes = [
         lessons_at_start(state["recalled"], prompts),
         lessons_after_failure(state["recalled"], prompts, state["failures"]),
         feedback,
@@ -128,10 +128,10 @@ def _notes(trial: Trial, prompts: Prompts, budget: Budget, state: State) -> str:
     ]
     last = _last_attempt(state)
     if last is not None and trial.style == "improve" and last.answer is not None:
-        parts.append(_to_improve(prompts, budget, last))
+        notes.append(_to_improve(parts, last))
     elif last is not None and (trial.strategy in ("last_trial", "both") or trial.style == "improve"):
-        parts.append(_failed_attempt(prompts, budget, state, last))
-    return "\n\n".join(part for part in parts if part)
+        notes.append(_failed_attempt(parts, state, last))
+    return "\n\n".join(note for note in notes if note)
 
 
 def _last_attempt(state: State) -> Attempt | None:
@@ -142,9 +142,10 @@ def _last_attempt(state: State) -> Attempt | None:
     return next((attempt for attempt in reversed(attempts) if attempt.answer is not None), None)
 
 
-def _failed_attempt(prompts: Prompts, budget: Budget, state: State, last: Attempt) -> str:
+def _failed_attempt(parts: Parts, state: State, last: Attempt) -> str:
+    prompts = parts.actor.prompts
     work = f"<transcript>\n{transcript(state['work'], WORK_TOKENS)}\n</transcript>" if state["work"] else ""
-    found = _mistakes_so_far(state, budget.limits.success_score) or [prompts.render("trial_plainly")]
+    found = _mistakes_so_far(state, parts.budget.limits.success_score) or [prompts.render("trial_plainly")]
     return prompts.render(
         "trial_failed",
         transcript=work,
@@ -167,8 +168,8 @@ def _mistakes_so_far(state: State, success_score: float) -> list[str]:
     return list(dict.fromkeys(bounded(line, LONGEST_MISTAKE) for line in found if line.strip()))[-MOST_MISTAKES:]
 
 
-def _to_improve(prompts: Prompts, budget: Budget, last: Attempt) -> str:
-    success = budget.limits.success_score
+def _to_improve(parts: Parts, last: Attempt) -> str:
+    prompts, success = parts.actor.prompts, parts.budget.limits.success_score
     plainly = "" if mistakes(last.verdicts, success) else prompts.render("trial_plainly")
     return prompts.render(
         "trial_improve",
@@ -179,7 +180,7 @@ def _to_improve(prompts: Prompts, budget: Budget, last: Attempt) -> str:
 
 def _call(
     trial: Trial,
-    budget: Budget,
+    parts: Parts,
     state: State,
     config: RunnableConfig,
     prompt: list[AnyMessage],
@@ -194,7 +195,7 @@ def _call(
     }
     worker = trial.worker
     given = yield from worker.build_input(prompt, text, view)
-    limits = (budget.seconds_left(state), budget.limits.tool_timeout)
+    limits = (parts.budget.seconds_left(state), parts.budget.limits.tool_timeout)
     seconds = min((limit for limit in limits if limit is not None), default=None)
     final = yield from worker.call(given, config, seconds, calls)
     work = yield from worker.read(final, prompt)
@@ -203,53 +204,52 @@ def _call(
     return work
 
 
-def _reported_cost(work: WorkerReply) -> Spent:
+def _reported_cost(work: WorkerReply) -> Usage:
     """The cost that a graph reports. If it resumed from its own checkpoint, the meter counted only the rest."""
     if work.outcome is not None:
-        whole = work.outcome.usage + work.outcome.usage.reflection
-        return [whole.input, whole.output, whole.total, whole.calls]
+        return work.outcome.usage + work.outcome.usage.reflection
     replies = [m for m in (*work.steps, work.message) if isinstance(m, AIMessage) and m.usage_metadata]
-    return reduce(add_spent, map(spent_on, replies), [0, 0, 0, 0])
+    return sum(map(spent_on, replies), Usage())
 
 
-def _after_call(budget: Budget, state: State, meter: Meter, steps: list[AnyMessage]) -> Update:
+def _after_call(parts: Parts, state: State, meter: Meter, steps: list[AnyMessage]) -> Update:
     """The update after every call of the worker, with or without an answer."""
     update: Update = {
         "progress": {"node": "attempt", "attempt": state["tally"]["attempts"] + 1},
         "asked_on": last_id(state),
-        "tally": budget.tally(state, spent=meter.spent, steps=1),
+        "tally": parts.budget.tally(state, spent=meter.spent, steps=1),
     }
     update |= {name: None for name in ("decision", "failure") if state.get(name) is not None}
     return update | ({"work": steps} if steps or state["work"] else {})
 
 
 def _raised(
-    trial: Trial, budget: Budget, state: State, config: RunnableConfig, fault: Exception, meter: Meter
+    trial: Trial, parts: Parts, state: State, config: RunnableConfig, fault: Exception, meter: Meter
 ) -> Waits[Update]:
     """The worker raised or timed out. Retry as often as `retries` allows, else the attempt is used up."""
-    name, update = trial.worker.name, _after_call(budget, state, meter, [])
+    name, update = trial.worker.name, _after_call(parts, state, meter, [])
     evidence, mark = f"The worker failed: {as_sentence(fault)}", fingerprint("tool_error", name, describe(fault))
     failure = _failed(state, config, "tool_error", evidence, mark, tool=name, error_class=tool_error_class(fault))
     tried = len(state["failures"]) - state["tally"]["mark"]["failures"] + 1
-    wait = pause_before(fault, tried - 1, budget.seconds_left(state)) if is_transient(fault) else 0.0
+    wait = pause_before(fault, tried - 1, parts.budget.seconds_left(state)) if is_transient(fault) else 0.0
     if tried > trial.retries or wait is None:
         # A transient error, such as a lost connection, says nothing about the worker's approach to the task.
-        return _used_up(budget, state, config, update, failure, "model_error", reflects=not is_transient(fault))
+        return _used_up(parts, state, config, update, failure, "model_error", reflects=not is_transient(fault))
     yield pause(wait)
     return {**update, "failures": [*state["failures"], failure]}
 
 
 def _out_of_steps(
-    trial: Trial, budget: Budget, state: State, config: RunnableConfig, meter: Meter, steps: Sequence[AnyMessage] = ()
+    trial: Trial, parts: Parts, state: State, config: RunnableConfig, meter: Meter, steps: Sequence[AnyMessage] = ()
 ) -> Update:
     """No answer within the steps of an attempt. The worker's approach is at fault, so reflect on it."""
     why = f"The worker made no answer in {trial.max_steps} model calls, all that `max_steps` allows."
-    update = _after_call(budget, state, meter, list(steps))
+    update = _after_call(parts, state, meter, list(steps))
     failure = _failed(state, config, "no_progress", why, fingerprint("no_progress", None, why))
-    return _used_up(budget, state, config, update, failure, "max_attempts", reflects=True)
+    return _used_up(parts, state, config, update, failure, "max_attempts", reflects=True)
 
 
-def _given_up(budget: Budget, state: State, config: RunnableConfig, outcome: Outcome, update: Update) -> Update:
+def _given_up(parts: Parts, state: State, config: RunnableConfig, outcome: Outcome, update: Update) -> Update:
     """An agent whose own outcome is a failure. Not judged, but reflected on if it says something about the task."""
     last = outcome.failures[-1] if outcome.failures else Failure(signal="no_progress", evidence="")
     evidence = f"The worker gave up: {outcome.reason}\n{last.evidence}".strip()
@@ -257,11 +257,11 @@ def _given_up(budget: Budget, state: State, config: RunnableConfig, outcome: Out
     failure = _failed(state, config, last.signal, evidence, mark, tool=last.tool, error_class=last.error_class)
     cut_short = outcome.stop_reason in CUT_SHORT
     stop: StopReason = "model_error" if cut_short else "max_attempts"
-    return _used_up(budget, state, config, update, failure, stop, reflects=not cut_short)
+    return _used_up(parts, state, config, update, failure, stop, reflects=not cut_short)
 
 
 def _used_up(
-    budget: Budget,
+    parts: Parts,
     state: State,
     config: RunnableConfig,
     update: Update,
@@ -271,7 +271,7 @@ def _used_up(
     reflects: bool,
 ) -> Update:
     """The attempt ends without an answer, because of this failure. The trial ends if it was the last one."""
-    state = {**state, "failures": [*state["failures"], failure]}
+    budget, state = parts.budget, {**state, "failures": [*state["failures"], failure]}
     tally = budget.tally({**state, "tally": update["tally"]}, attempts=1)
     update = {**update, "failures": state["failures"], **end_attempt(state, config, tally)}
     if reflects:

@@ -6,13 +6,13 @@ from langchain_core.messages import HumanMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from langgraph_reflexion.nodes.budget import Budget, new_tally
-from langgraph_reflexion.nodes.decide import Actor
+from langgraph_reflexion.nodes.budget import new_tally
 from langgraph_reflexion.nodes.host import emit_failure, run_id
+from langgraph_reflexion.nodes.models.prompt import with_failure_turn
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, is_paired, paired
-from langgraph_reflexion.nodes.recall import AgentMemory
+from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.schemas import Failure
-from langgraph_reflexion.state import BLANK, RUN_FIELDS, About, FailureTurn, State, Update, is_from_user, task_of
+from langgraph_reflexion.state import BLANK, RUN_FIELDS, About, State, Update, is_from_user, task_of
 from langgraph_reflexion.text.literals import fingerprint
 
 FEWEST_STEPS = 6
@@ -21,9 +21,9 @@ LONGEST_FEEDBACK = 8_000
 """Characters of feedback, as many as of a check's complaints."""
 
 
-def begin(actor: Actor, memory: AgentMemory, budget: Budget, state: State, config: RunnableConfig) -> Update:
+def begin(parts: Parts, state: State, config: RunnableConfig) -> Update:
     """Reset every private field that an earlier run left on this thread."""
-    fewest = FEWEST_STEPS + budget.steps_after
+    fewest = FEWEST_STEPS + parts.budget.steps_after
     limit = config.get("recursion_limit") or fewest
     if limit < fewest:
         raise ValueError(f"`recursion_limit` must be {fewest} or more, got {limit}: the shortest run needs that many")
@@ -39,10 +39,11 @@ def begin(actor: Actor, memory: AgentMemory, budget: Budget, state: State, confi
         raise ValueError(
             "`feedback` is about an earlier answer, but there are no messages: pass its `thread_id` or messages"
         )
-    actor.view.select({**state, "messages": given})  # refuse what does not fit the caller's schema before any call
-    now, run = budget.now(), run_id(config)
+    # Refuse what does not fit the caller's schema before any call.
+    parts.actor.view.select({**state, "messages": given})
+    now, run = parts.budget.now(), run_id(config)
     conversation = given
-    if feedback and not (given and isinstance(given[-1], HumanMessage)):
+    if feedback and not isinstance(given[-1], HumanMessage):
         conversation = [*given, HumanMessage(feedback, id=f"{run}-feedback")]
     task = next((message for message in reversed(conversation) if is_from_user(message)), None)
     outcome = state.get("outcome")
@@ -57,7 +58,7 @@ def begin(actor: Actor, memory: AgentMemory, budget: Budget, state: State, confi
             task="" if task is not None and task.id else task_of(conversation),
             task_id=task.id if task is not None else None,
             started=now,
-            namespace=memory.namespace_for(config),
+            namespace=parts.memory.namespace_for(config),
             before=outcome.run_id if feedback and outcome is not None else None,
         ),
     }
@@ -68,10 +69,9 @@ def begin(actor: Actor, memory: AgentMemory, budget: Budget, state: State, confi
     if feedback:
         failure = Failure(signal="feedback", evidence=feedback, fingerprint=fingerprint("feedback", None, feedback))
         emit_failure(config, failure)
-        cause = actor.prompts.render("feedback", feedback=fenced(feedback))
-        after = conversation[-1].id if conversation else None
-        turn = FailureTurn(failure=1, after=after, shown=[], cause=cause, patch="", lessons=[], memos=[])
-        update |= {"failure": failure, "failures": [failure], "patch": [turn]}
+        cause = parts.actor.prompts.render("feedback", feedback=fenced(feedback))
+        turns = with_failure_turn({"messages": conversation, "patch": []}, 1, cause=cause)
+        update |= {"failure": failure, "failures": [failure], "patch": turns}
     if state.get("structured_response") is not None:
         update["structured_response"] = None
     return update

@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.context import Limits
 from langgraph_reflexion.nodes.host import emit
-from langgraph_reflexion.nodes.models.calling import Reply, Spent, add_spent
+from langgraph_reflexion.nodes.models.calling import Reply
 from langgraph_reflexion.schemas import Attempt, Failure, Signal, StopReason, Usage
 from langgraph_reflexion.state import AttemptStart, Tally, Update
 from langgraph_reflexion.text.tokens import count_tokens
@@ -94,25 +94,25 @@ class Budget:
         return stalled < self.limits.stalled_attempts or len(attempts) < 3
 
     def tally(
-        self, state: Mapping[str, Any], *, spent: Spent | None = None, reflecting: Spent | None = None, **counts: int
+        self, state: Mapping[str, Any], *, spent: Usage | None = None, reflecting: Usage | None = None, **counts: int
     ) -> Tally:
         """The run's tally after a node, with its cost, counts and time added."""
         tally: Tally = state["tally"]
         new = cast("Tally", {**tally, "at": self.now(), "waited": _waited(state)})
         if spent is not None:
-            new["spent"] = add_spent(tally["spent"], spent)
+            new["spent"] = _plain(Usage(**tally["spent"]) + spent)
         if reflecting is not None:
-            new["reflecting"] = add_spent(tally["reflecting"], reflecting)
+            new["reflecting"] = _plain(Usage(**tally["reflecting"]) + reflecting)
         for name, more in counts.items():
             new[name] = tally[name] + more  # type: ignore[literal-required]
         return new
 
-    def cost(self, prompt: Sequence[BaseMessage], reply: Reply) -> Spent:
+    def cost(self, prompt: Sequence[BaseMessage], reply: Reply) -> Usage:
         """The cost of a reply. If there is a token budget and the provider reports no usage, an estimate."""
-        if self.limits.token_budget is None or reply.spent[2]:
+        if self.limits.token_budget is None or reply.spent.total:
             return reply.spent
         read, written = sum(map(_size_of, prompt)), _size_of(reply.message)
-        return [read, written, read + written, reply.spent[3]]
+        return Usage(input=read, output=written, total=read + written, calls=reply.spent.calls)
 
 
 def new_tally(now: float) -> Tally:
@@ -127,15 +127,15 @@ def new_tally(now: float) -> Tally:
         advised=[],
         at=now,
         waited=0.0,
-        spent=[0, 0, 0, 0],
-        reflecting=[0, 0, 0, 0],
-        mark=AttemptStart(spent=[0, 0, 0, 0], at=now, failures=0, waited=0.0),
+        spent={},
+        reflecting={},
+        mark=AttemptStart(spent={}, at=now, failures=0, waited=0.0),
     )
 
 
 def tokens_in(tally: Tally) -> int:
     """Tokens of every model call of the run."""
-    return tally["spent"][2] + tally["reflecting"][2]
+    return tally["spent"].get("total", 0) + tally["reflecting"].get("total", 0)
 
 
 def end_attempt(state: Mapping[str, Any], config: RunnableConfig, tally: Tally, **fields: Any) -> Update:
@@ -145,7 +145,7 @@ def end_attempt(state: Mapping[str, Any], config: RunnableConfig, tally: Tally, 
     attempt = Attempt(
         failures=failures[mark["failures"] :],
         seconds=max(0.0, now - mark["at"] - (tally["waited"] - mark["waited"])),
-        usage=usage_of([after - before for after, before in zip(tally["spent"], mark["spent"], strict=True)]),
+        usage=Usage(**{name: after - mark["spent"].get(name, 0) for name, after in tally["spent"].items()}),
         **fields,
     )
     shown = attempt.model_dump(mode="json", include={"answer", "score", "verdicts", "seconds"})
@@ -170,9 +170,9 @@ def came_back(failures: Sequence[Failure], count: int) -> bool:
     return bool(mark) and any(failure.fingerprint == mark for failure in failures[count:])
 
 
-def usage_of(spent: Spent) -> Usage:
-    """A cost as a `Usage`."""
-    return Usage(input=spent[0], output=spent[1], total=spent[2], calls=spent[3])
+def _plain(usage: Usage) -> dict[str, int]:
+    """A cost as the tally holds it: zeros are left out, because the tally is in each checkpoint."""
+    return usage.model_dump(exclude_defaults=True)
 
 
 def _waited(state: Mapping[str, Any]) -> float:

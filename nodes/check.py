@@ -10,20 +10,18 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.nodes.budget import Budget, end_attempt, new_failure
-from langgraph_reflexion.nodes.decide import Actor
+from langgraph_reflexion.nodes.budget import end_attempt, new_failure
 from langgraph_reflexion.nodes.host import emit_failure, runtime_of
 from langgraph_reflexion.nodes.models.calling import Meter
 from langgraph_reflexion.nodes.models.prompt import with_failure_turn
 from langgraph_reflexion.nodes.models.protocols import as_text, object_of
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat, format_of
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired, readable
+from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.verdicts import (
     CHECK_FAULT,
-    Evaluator,
     combine_verdicts,
     complaints,
-    unchanged,
     verdicts_on,
     with_contradiction,
 )
@@ -46,10 +44,10 @@ EVIDENCE = 8_000
 """Characters of evidence: the rejected answer and the checks' feedback."""
 
 
-def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, config: RunnableConfig) -> Waits[Update]:
+def check(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     """The verdicts on the answer, and the attempt that ends with them."""
     text, message = _answer_in(state)
-    success_score = budget.limits.success_score
+    evaluator, success_score = parts.evaluator, parts.budget.limits.success_score
     verdicts: list[Verdict] = []
     meter = Meter()
     value: Any = text if (given := state.get("structured_response")) is None else given
@@ -57,17 +55,17 @@ def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, conf
     response_format = evaluator.response_format
     if response_format is not None:
         value, fault = yield from _formatted(
-            response_format, actor, budget, state, text, config, meter, from_model=message is not None
+            response_format, parts, state, text, config, meter, from_model=message is not None
         )
         if not fault and pending_decision(state) is not None and is_json(text) and response_format.read(text)[1]:
             text = edited = json.dumps(response_format.plain(value), ensure_ascii=False)  # not the text that misfits
         if fault:
             verdicts.append(Verdict(passed=False, feedback=fault, check="response_format"))
     if not verdicts:
-        run = yield from _run_for_checks(evaluator, actor, budget, state, config)
+        run = yield from _run_for_checks(parts, state, config)
         format_of_edit = format_of(given) if response_format is None and given is not None else response_format
-        read_edit = format_of_edit.read if format_of_edit is not None else unchanged
-        seconds = partial(budget.seconds_left, state)
+        read_edit = format_of_edit.read if format_of_edit is not None else None
+        seconds = partial(parts.budget.seconds_left, state)
         judged = yield from verdicts_on(evaluator.checks, value, run, meter, seconds, read_edit)
         verdicts = [with_contradiction(verdict, success_score) for verdict in judged.verdicts]
         value = judged.answer
@@ -77,22 +75,22 @@ def check(evaluator: Evaluator, actor: Actor, budget: Budget, state: State, conf
     update: Update = {"verdicts": verdicts, "failure": None}
     failures = state["failures"]
     if accepted is False:
-        failure = _failure(budget, state, text, verdicts)
+        failure = _failure(state, text, verdicts, success_score)
         emit_failure(config, failure, message.id if message else None)
         failures = [*failures, failure]
-        cause = actor.prompts.render("refused", feedback=fenced(complaints(verdicts, success_score)))
+        cause = parts.actor.prompts.render("refused", feedback=fenced(complaints(verdicts, success_score)))
         turns = with_failure_turn(state, len(failures), shown=_shown(state, text), cause=cause)
         update |= {"failure": failure, "failures": failures, "patch": turns}
     elif response_format is not None or given is not None:
         update["structured_response"] = value
-    tally = budget.tally(state, spent=meter.spent, attempts=1)
+    tally = parts.budget.tally(state, spent=meter.spent, attempts=1)
     judged_state = {**state, "failures": failures}
     update |= end_attempt(judged_state, config, tally, answer=text, score=score, verdicts=verdicts)
     update["progress"] = {"node": "check", "accepted": accepted, "score": score}
     if pending_decision(state) is None:  # a person's answer replaced the pending one, a failure or a stop
         update |= {"decision": None, "stop": None, "reason": ""}
     if edited is not None and accepted is not False:
-        update["decision"] = _edited(actor, state, text, message)
+        update["decision"] = _edited(state, text, message, parts.actor.name)
     return update
 
 
@@ -105,13 +103,13 @@ def _answer_in(state: State) -> tuple[str, AIMessage | None]:
     return (readable(answers[-1]) if answers else turn.text if turn is not None else ""), None
 
 
-def _edited(actor: Actor, state: State, text: str, message: AIMessage | None) -> PendingDecision:
+def _edited(state: State, text: str, message: AIMessage | None, name: str | None) -> PendingDecision:
     """The answer as edited by a person, which replaces the pending one or the one in the conversation."""
     standing = message if message is not None else edited_answer(state)
     if standing is not None:
         message = standing.model_copy(update={"content": text})
     else:  # a tool's direct answer stays unchanged
-        message = AIMessage(text, id=f"{state['about']['id']}-edited-{len(state['attempts'])}", name=actor.name)
+        message = AIMessage(text, id=f"{state['about']['id']}-edited-{len(state['attempts'])}", name=name)
     return PendingDecision(action="finish", text=text, message=message, refused=False)
 
 
@@ -124,8 +122,7 @@ def _shown(state: State, text: str) -> list[AnyMessage]:
 
 def _formatted(
     response_format: ResponseFormat,
-    actor: Actor,
-    budget: Budget,
+    parts: Parts,
     state: State,
     text: str,
     config: RunnableConfig,
@@ -143,19 +140,18 @@ def _formatted(
     value, fault = response_format.read(text)
     if not fault:
         return value, ""
-    model = yield from actor.plain_model(state, config)
-    if from_model and actor.choice.enforces_format(model):
+    model = yield from parts.actor.plain_model(state, config)
+    if from_model and parts.actor.choice.enforces_format(model):
         return None, fault
     conversation = as_text(paired(state["messages"]), object_of)
-    seconds = partial(budget.seconds_left, state)
-    return (yield from response_format.convert(model, text, conversation, actor.prompts, config, meter, seconds))
+    seconds = partial(parts.budget.seconds_left, state)
+    return (yield from response_format.convert(model, text, conversation, parts.actor.prompts, config, meter, seconds))
 
 
-def _run_for_checks(
-    evaluator: Evaluator, actor: Actor, budget: Budget, state: State, config: RunnableConfig
-) -> Waits[Run]:
+def _run_for_checks(parts: Parts, state: State, config: RunnableConfig) -> Waits[Run]:
     """What the checks get in addition to the answer."""
-    wants_model = any(check.wants_model for check in evaluator.checks)
+    actor, limits = parts.actor, parts.budget.limits
+    wants_model = any(check.wants_model for check in parts.evaluator.checks)
     model = (yield from actor.plain_model(state, config)) if wants_model else None
     messages = whole_conversation(state)
     since = start_of_run(messages, state["about"]["task_id"])
@@ -166,16 +162,16 @@ def _run_for_checks(
         step=state["tally"]["steps"],
         attempt=state["tally"]["attempts"] + 1,
         context=runtime_of(config).context,
-        success_score=budget.limits.success_score,
+        success_score=limits.success_score,
         model=model,
         prompts=actor.prompts,
-        model_retries=budget.limits.model_retries,
+        model_retries=limits.model_retries,
         id=state["about"]["id"],
     )
 
 
-def _failure(budget: Budget, state: State, text: str, verdicts: list[Verdict]) -> Failure:
-    complaint = complaints(verdicts, budget.limits.success_score) or "refused"
+def _failure(state: State, text: str, verdicts: list[Verdict], success_score: float) -> Failure:
+    complaint = complaints(verdicts, success_score) or "refused"
     broken = any(CHECK_FAULT in issue for verdict in verdicts for issue in verdict.issues)
     evidence = f"The answer was: {bounded(text, EVIDENCE // 2)}\n{complaint}"
     mark = fingerprint("check_failed", None, complaint)

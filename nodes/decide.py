@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
@@ -14,31 +13,28 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.budget import Budget, new_failure
 from langgraph_reflexion.nodes.exceptions import as_sentence, describe, model_fault
-from langgraph_reflexion.nodes.host import emit_failure, emit_step
+from langgraph_reflexion.nodes.host import emit_failure, emit_step, streams_tokens
 from langgraph_reflexion.nodes.models.calling import (
     Reply,
-    add_spent,
     call_model,
     cut_off,
     raise_control_flow,
     refusal_in,
 )
-from langgraph_reflexion.nodes.models.choice import Model, ModelChoice
+from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.nodes.models.decision_json import Invalid
 from langgraph_reflexion.nodes.models.prompt import (
-    Instructions,
     extend_system_message,
     insert_failure_turns,
     lessons_at_start,
     with_failure_turn,
 )
-from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED, ModelProtocol, Native, written_call
-from langgraph_reflexion.nodes.models.streaming import call_json_model
+from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED, Json, Native, written_call
+from langgraph_reflexion.nodes.models.streaming import StreamedFinal
 from langgraph_reflexion.nodes.models.transcript import bounded, call_ids, fenced, paired, readable, shortened, with_ids
-from langgraph_reflexion.nodes.tools.toolbox import Toolbox
-from langgraph_reflexion.prompts import Prompts
-from langgraph_reflexion.schemas import Decision, Failure
-from langgraph_reflexion.state import PendingDecision, State, Update, View, last_id, last_turn
+from langgraph_reflexion.nodes.parts import Parts
+from langgraph_reflexion.schemas import Decision, Failure, Usage
+from langgraph_reflexion.state import PendingDecision, State, Update, last_id, last_turn
 from langgraph_reflexion.text.literals import fingerprint
 
 logger = logging.getLogger(__name__)
@@ -46,43 +42,6 @@ logger = logging.getLogger(__name__)
 LONGEST_NAME = 200
 """Characters of an unknown tool's name that are quoted."""
 REPLAN_NOTED = "Noted. Continue with the new plan."
-
-
-@dataclass(frozen=True)
-class Actor:
-    """The model that decides, and everything that shapes its prompt."""
-
-    choice: ModelChoice
-    protocol: ModelProtocol
-    prompts: Prompts
-    instructions: Instructions = field(default_factory=lambda: Instructions(None))
-    view: View = field(default_factory=lambda: View(None))
-    name: str | None = None
-    """The caller's name for the agent, which its messages carry."""
-    hold_answers: bool = False
-    """Whether an answer is streamed only after it is accepted."""
-    raises_faults: bool = False
-    """Whether a model error is raised to the caller of the model, instead of ending the run with an outcome."""
-
-    def plain_model(self, state: Any, config: RunnableConfig) -> Waits[Model]:
-        """The agent's model without tools, for everything except decisions."""
-        return (yield from self.choice.select(lambda: self.view.select(state), config)).plain
-
-    def prompt_for(self, state: Any, conversation: list[AnyMessage], config: RunnableConfig) -> Waits[list[AnyMessage]]:
-        """The conversation with the caller's instructions."""
-
-        def view() -> Any:
-            return self.view.select({**state, "messages": conversation})
-
-        return (yield from self.instructions.prompt_for(conversation, view, config))
-
-
-@dataclass(frozen=True)
-class Repair:
-    """An invalid reply of this step and what is wrong with it. Only the retry sees them."""
-
-    shown: list[AnyMessage]
-    text: str
 
 
 @dataclass(frozen=True)
@@ -95,23 +54,25 @@ class Valid:
     """Whether the model refused to answer."""
 
 
-def decide(actor: Actor, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig) -> Waits[Update]:
+def decide(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     """One decision or, if every try is invalid, the failures of this step."""
+    actor, budget = parts.actor, parts.budget
     if (reason := budget.overspent(state)) is not None:
         return {"decision": None, "stop": reason, "progress": {"node": "decide", "stop": reason}}
     model = (yield from actor.choice.select(lambda: actor.view.select(state), config)).with_tools
-    spent, failures, repair = [0, 0, 0, 0], list[Failure](), None
+    spent, failures = Usage(), list[Failure]()
+    repair: list[AnyMessage] = []  # an invalid reply and, last, what is wrong with it: only the retry sees them
     step = state["tally"]["steps"] + 1
     for _ in range(1 + budget.limits.decision_retries):
-        prompt, reply = yield from _ask(actor, budget, state, config, model, repair)
+        prompt, reply = yield from _ask(parts, state, config, model, repair)
         if isinstance(reply, Exception):
             return _model_error(budget, state, reply, spent, failures)
         reply = Reply(reply.message, budget.cost(prompt, reply))
-        spent = add_spent(spent, reply.spent)
+        spent += reply.spent
         # Reproducible for the same replies, and different for each call of a thread.
         stem = f"call-{state['about']['id']}-{len(state['messages'])}"
-        result = _read(actor, tools, state, reply.message, stem)
-        _emit_step(config, state, step, prompt, reply, result)
+        result = _read(parts, state, reply.message, stem)
+        _emit_step(config, state, prompt, reply, result)
         if isinstance(result, Valid):
             return _accepted(budget, state, result, spent, failures)
         result = replace(result, message=bounded(result.message, QUOTED))
@@ -119,16 +80,15 @@ def decide(actor: Actor, tools: Toolbox, budget: Budget, state: State, config: R
         failures.append(failure)
         emit_failure(config, failure, reply.message.id)
         shown = actor.protocol.invalid_turn(with_ids(reply.message), result.message)
-        repair = Repair(shown, actor.prompts.render("invalid", reason=fenced(result.message)))
+        repair = [*shown, HumanMessage(actor.prompts.render("invalid", reason=fenced(result.message)))]
         if budget.overspent(state, budget.tally(state, spent=spent)):
             break
-    assert repair is not None
     count = len(state["failures"]) + len(failures)
     return {
         "decision": None,
         "failure": failures[-1],
         "failures": [*state["failures"], *failures],
-        "patch": with_failure_turn(state, count, shown=repair.shown, cause=repair.text),
+        "patch": with_failure_turn(state, count, shown=repair[:-1], cause=repair[-1].text),
         "hint": "",
         "asked_on": last_id(state),
         "tally": budget.tally(state, spent=spent, steps=1),
@@ -137,23 +97,25 @@ def decide(actor: Actor, tools: Toolbox, budget: Budget, state: State, config: R
 
 
 def _ask(
-    actor: Actor, budget: Budget, state: State, config: RunnableConfig, model: Model, repair: Repair | None
+    parts: Parts, state: State, config: RunnableConfig, model: Model, repair: list[AnyMessage]
 ) -> Waits[tuple[list[AnyMessage], Reply | Exception]]:
     """The prompt and the reply. A prompt that is too long for the model is shortened once.
 
     If the model cannot be called, its exception is returned. Errors that only a person can fix are raised: a wrong
     setting, a script without replies, and an exception in the caller's prompt function.
     """
-    native = isinstance(actor.protocol, Native)
-    call: Callable[..., Waits[Reply]] = call_model if native or not actor.protocol.rules else call_json_model
-    if actor.hold_answers:
-        call = partial(call_model, silent_as="decide")
+    actor, budget = parts.actor, parts.budget
+    is_json = isinstance(actor.protocol, Json)
+    if is_json and not actor.hold_answers and streams_tokens(config):
+        model = StreamedFinal(model)
+    silent_as = "decide" if is_json or actor.hold_answers else None
     harder = False
     while True:
-        prompt = yield from _prompt(actor, budget, state, config, repair, harder=harder)
+        prompt = yield from _prompt(parts, state, config, repair, harder=harder)
         try:
             seconds, retries = budget.seconds_left(state), budget.limits.model_retries
-            return prompt, (yield from call(model, prompt, config, seconds=seconds, retries=retries))
+            reply = yield from call_model(model, prompt, config, seconds=seconds, retries=retries, silent_as=silent_as)
+            return prompt, reply
         except Exception as fault:
             raise_control_flow(fault)
             kind = model_fault(fault)
@@ -170,10 +132,11 @@ def _ask(
 
 
 def _prompt(
-    actor: Actor, budget: Budget, state: State, config: RunnableConfig, repair: Repair | None, *, harder: bool
+    parts: Parts, state: State, config: RunnableConfig, repair: list[AnyMessage], *, harder: bool
 ) -> Waits[list[AnyMessage]]:
     """One system message, the conversation with a message for each failure in its place, and a hint at the end."""
-    conversation, most = paired(state["messages"]), budget.limits.history_tokens
+    actor, most = parts.actor, parts.budget.limits.history_tokens
+    conversation = paired(state["messages"])
     if harder:
         conversation = shortened(conversation, (most or 0) // 2, harder=True)
     elif most is not None:
@@ -181,15 +144,13 @@ def _prompt(
     prompt = yield from actor.prompt_for(state, conversation, config)
     prompt = insert_failure_turns(prompt, state, actor.prompts)
     prompt = extend_system_message(prompt, actor.protocol.rules, lessons_at_start(state["recalled"], actor.prompts))
-    if repair is not None:
-        prompt = [*prompt, *repair.shown, HumanMessage(repair.text)]
-    if state["hint"]:
-        prompt = [*prompt, HumanMessage(state["hint"])]
-    return actor.protocol.to_prompt(prompt)
+    hint = [HumanMessage(state["hint"])] if state["hint"] else []
+    return actor.protocol.to_prompt([*prompt, *repair, *hint])
 
 
-def _read(actor: Actor, tools: Toolbox, state: State, reply: AIMessage, stem: str) -> Valid | Invalid:
+def _read(parts: Parts, state: State, reply: AIMessage, stem: str) -> Valid | Invalid:
     """The decision in a reply, if it is valid."""
+    actor = parts.actor
     if not reply.tool_calls and (refusal := refusal_in(reply)) is not None:
         message = reply.model_copy(update={"content": refusal, "name": actor.name or reply.name})
         return Valid(Decision(action="finish", final=refusal), message, refused=True)
@@ -199,7 +160,7 @@ def _read(actor: Actor, tools: Toolbox, state: State, reply: AIMessage, stem: st
     decision = actor.protocol.read(reply)
     if isinstance(decision, Invalid):
         return decision
-    if problem := _problem_with(actor, tools, decision):
+    if problem := _problem_with(parts, decision):
         return problem
     message = actor.protocol.to_message(reply, decision, stem)
     if decision.calls and decision.calls != message.tool_calls:
@@ -207,11 +168,12 @@ def _read(actor: Actor, tools: Toolbox, state: State, reply: AIMessage, stem: st
     return Valid(decision, message.model_copy(update={"name": actor.name}) if actor.name else message)
 
 
-def _problem_with(actor: Actor, tools: Toolbox, decision: Decision) -> Invalid | None:
+def _problem_with(parts: Parts, decision: Decision) -> Invalid | None:
     """Why the agent's controls and tools do not allow a decision, or None."""
-    if decision.action in CONTROLS and decision.action not in actor.protocol.controls:
+    protocol, tools = parts.actor.protocol, parts.tools
+    if decision.action in CONTROLS and decision.action not in protocol.controls:
         return Invalid("rule_violation", f"the action `{decision.action}` is not available to this agent")
-    is_answer = isinstance(actor.protocol, Native) and bool(decision.final)
+    is_answer = isinstance(protocol, Native) and bool(decision.final)
     if is_answer and (written := written_call(str(decision.final), tools.names)):
         return Invalid("parse_error", f"the call of {written!r} is written as text: call the tool itself, or answer")
     for call in decision.calls:
@@ -236,7 +198,7 @@ def _failure(state: Mapping[str, Any], invalid: Invalid, reply: AIMessage, step:
     return new_failure(state, invalid.signal, evidence, mark, step=step, tool=invalid.tool)
 
 
-def _accepted(budget: Budget, state: State, valid: Valid, spent: list[int], failures: list[Failure]) -> Update:
+def _accepted(budget: Budget, state: State, valid: Valid, spent: Usage, failures: list[Failure]) -> Update:
     """A valid decision. Calls and questions go into `messages`, and an answer waits for its checks."""
     decision, message = valid.decision, _with_unique_id(state, valid.message)
     # Only set fields are cleared, because each write to a channel costs time and space in every checkpoint.
@@ -283,7 +245,7 @@ def _with_unique_id(state: State, message: AIMessage) -> AIMessage:
     return message.model_copy(update={"id": f"{message.id}-{state['about']['id']}-{state['tally']['steps'] + 1}"})
 
 
-def _model_error(budget: Budget, state: State, fault: Exception, spent: list[int], failures: list[Failure]) -> Update:
+def _model_error(budget: Budget, state: State, fault: Exception, spent: Usage, failures: list[Failure]) -> Update:
     """The model call failed. The run is recorded and ends, with `deadline` if the time was up."""
     late = budget.overspent(state)
     logger.warning("The model could not be reached: %s", describe(fault))
@@ -299,7 +261,7 @@ def _model_error(budget: Budget, state: State, fault: Exception, spent: list[int
 
 
 def _emit_step(
-    config: RunnableConfig, state: State, step: int, prompt: list[AnyMessage], reply: Reply, result: Valid | Invalid
+    config: RunnableConfig, state: State, prompt: list[AnyMessage], reply: Reply, result: Valid | Invalid
 ) -> None:
     """The record of this request as an event. It is not in the state."""
     decision: Any = result.decision if isinstance(result, Valid) else None
@@ -308,7 +270,7 @@ def _emit_step(
         config,
         "decide",
         reply.spent,
-        step=step,
+        step=state["tally"]["steps"] + 1,
         run_id=state["about"]["id"],
         asked=prompt,
         answered=reply.message,

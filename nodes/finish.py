@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from langchain_core.messages import (
@@ -20,18 +21,17 @@ from pydantic_core import to_jsonable_python as as_data
 
 from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.nodes.ask import question_call
-from langgraph_reflexion.nodes.budget import Budget, came_back, end_attempt, usage_of
-from langgraph_reflexion.nodes.decide import Actor
+from langgraph_reflexion.nodes.budget import came_back, end_attempt
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.host import emit, streams_tokens, values_now
 from langgraph_reflexion.nodes.models.calling import stopped_by_provider
 from langgraph_reflexion.nodes.models.transcript import bounded, calls_in, is_paired, not_run, paired
-from langgraph_reflexion.nodes.recall import AgentMemory, best_effort, has_failed
+from langgraph_reflexion.nodes.parts import Parts
+from langgraph_reflexion.nodes.recall import best_effort, has_failed
 from langgraph_reflexion.nodes.remember import confirm_lessons, remember_success
-from langgraph_reflexion.nodes.tools.toolbox import Toolbox
-from langgraph_reflexion.nodes.verdicts import Evaluator, combine_verdicts
+from langgraph_reflexion.nodes.verdicts import combine_verdicts
 from langgraph_reflexion.nodes.wrap_up import has_unfinished_work, wrap_up
-from langgraph_reflexion.schemas import Attempt, Episode, Outcome, Spending, Status, StopReason, best_of
+from langgraph_reflexion.schemas import Attempt, Episode, Outcome, Spending, Status, StopReason, Usage, best_of
 from langgraph_reflexion.state import (
     CHANNELS,
     PendingDecision,
@@ -55,11 +55,7 @@ class Ending(NamedTuple):
 
 
 def finish(
-    actor: Actor,
-    tools: Toolbox,
-    evaluator: Evaluator,
-    memory: AgentMemory,
-    budget: Budget,
+    parts: Parts,
     state: State,
     config: RunnableConfig,
     *,
@@ -69,24 +65,25 @@ def finish(
 
     `after_run` starts an audit of the run in the background.
     """
+    actor, budget = parts.actor, parts.budget
     if _has_rejected_answer(state):
         # LangGraph's limit has no step left for the node, nor time for the fallback model.
-        state = cast("State", {**state, **(yield from wrap_up(None, actor, budget, state, config))})
-    ending = _ending(budget, state)
-    messages = _last_messages(actor, tools, state, ending)
-    book = memory.book(state, config, writing=True)
+        state = cast("State", {**state, **(yield from wrap_up(replace(parts, fallback=None), state, config))})
+    ending = _ending(parts, state)
+    messages = _last_messages(parts, state, ending)
+    book = parts.memory.book(state, config, writing=True)
     if book is not None and ending.status == "success":
-        written = yield from remember_success(memory, evaluator, budget, state, config, book)
+        written = yield from remember_success(parts, state, config, book)
         state = cast("State", {**state, "lessons_written": written})
     if book is not None:
-        yield from confirm_lessons(evaluator, budget, state, book, accepted=ending.status == "success")
-    outcome = _outcome(evaluator, budget, state, ending)
+        yield from confirm_lessons(parts, state, book, accepted=ending.status == "success")
+    outcome = _outcome(parts, state, ending)
     if book is not None:
         seconds = budget.seconds_left(state)
         if (before := state["about"]["before"]) is not None:
             # The user says that the previous run was wrong, so its win becomes a loss, whatever the result of this run.
             yield from best_effort("feedback", either(book.feedback, book.afeedback, before), seconds, writing=True)
-        episode = _episode(actor, budget, state, outcome)
+        episode = _episode(parts, state, outcome)
         yield from best_effort("credit", either(book.credit, book.acredit, episode), seconds, writing=True)
     emit(config, "outcome", outcome=outcome.model_dump(mode="json"))
     if state["handoffs"]:
@@ -107,16 +104,16 @@ def _stream_answer(messages: list[AnyMessage]) -> None:
             push_message(AIMessageChunk(content=message.content, id=message.id, name=message.name), state_key=None)
 
 
-def emit_outcome_of_error(evaluator: Evaluator, budget: Budget, config: RunnableConfig, error: Exception) -> None:
+def emit_outcome_of_error(parts: Parts, config: RunnableConfig, error: Exception) -> None:
     """The outcome event of a run that ends with an exception: what was done until then, and why it stopped."""
     state = cast("State", read_channels(values_now(config, CHANNELS)))
     if not state.get("about"):
         return  # `begin` refused the input
     if has_unfinished_work(state):
-        state = cast("State", {**state, **end_attempt(state, config, budget.tally(state))})
+        state = cast("State", {**state, **end_attempt(state, config, parts.budget.tally(state))})
     reason = f"The run raised {describe(error)}"
     state = cast("State", {**state, "decision": None, "reason": reason})
-    outcome = _outcome(evaluator, budget, state, Ending("failure", "model_error"))
+    outcome = _outcome(parts, state, Ending("failure", "model_error"))
     emit(config, "outcome", outcome=outcome.model_dump(mode="json"))
 
 
@@ -132,7 +129,7 @@ def _has_rejected_answer(state: State) -> bool:
     return failure is not None and failure.signal == "check_failed" and not state["stop"] and not state["handoffs"]
 
 
-def _ending(budget: Budget, state: State) -> Ending:
+def _ending(parts: Parts, state: State) -> Ending:
     if state["handoffs"]:
         return Ending("unverified", "handed_off")
     pending = state["decision"]
@@ -140,18 +137,18 @@ def _ending(budget: Budget, state: State) -> Ending:
         return Ending("needs_input", "asked_user")
     if (stop := state.get("stop")) is not None:
         return Ending("failure", stop)
-    accepted, _ = combine_verdicts(state["verdicts"], budget.limits.success_score)
+    accepted, _ = combine_verdicts(state["verdicts"], parts.budget.limits.success_score)
     return Ending("success", "accepted") if accepted else Ending("unverified", "unchecked")
 
 
-def _last_messages(actor: Actor, tools: Toolbox, state: State, ending: Ending) -> list[AnyMessage]:
+def _last_messages(parts: Parts, state: State, ending: Ending) -> list[AnyMessage]:
     """The missing messages: answers to calls that did not run, and the run's last message."""
     turn, answers = last_turn(state["messages"])
     pending = state["decision"]
     if pending is not None and pending["action"] == "ask_user" and turn is not None:
         if not turn.tool_calls:
             return []
-        if len(turn.tool_calls) == 1 and question_call(actor.protocol, tools, turn) is not None and not answers:
+        if len(turn.tool_calls) == 1 and question_call(parts, turn) is not None and not answers:
             return [AIMessage(pending["text"], id=turn.id, name=turn.name)]
     answered = {answer.tool_call_id for answer in answers}
     out: list[AnyMessage] = []
@@ -163,7 +160,7 @@ def _last_messages(actor: Actor, tools: Toolbox, state: State, ending: Ending) -
         return [*out, pending["message"]]
     if ending.stop_reason in ("accepted", "unchecked"):  # a tool's direct answer is already in the conversation
         return out
-    return [*out, end_message(state, pending, actor.name)]
+    return [*out, end_message(state, pending, parts.actor.name)]
 
 
 def end_message(state: State, pending: PendingDecision, name: str | None) -> AIMessage:
@@ -171,12 +168,11 @@ def end_message(state: State, pending: PendingDecision, name: str | None) -> AIM
     return AIMessage(pending["text"], id=f"{state['about']['id']}-end", name=name)
 
 
-def _outcome(evaluator: Evaluator, budget: Budget, state: State, ending: Ending) -> Outcome:
+def _outcome(parts: Parts, state: State, ending: Ending) -> Outcome:
     tally, attempts = state["tally"], state["attempts"]
-    chosen, response_format = _chosen(state, ending), evaluator.response_format
+    chosen, response_format = _chosen(state, ending), parts.evaluator.response_format
     structured = state.get("structured_response") if ending.status in ("success", "unverified") else None
     to_data = as_data if response_format is None or structured is None else response_format.plain
-    spent = usage_of(tally["spent"])
     return Outcome(
         run_id=state["about"]["id"],
         status=ending.status,
@@ -191,8 +187,8 @@ def _outcome(evaluator: Evaluator, budget: Budget, state: State, ending: Ending)
         lessons_used=[found.lesson.id for found in state["recalled"] if found.shown],
         lessons_written=state["lessons_written"],
         memory=next((found.why for found in state["recalled"] if found.why), ""),
-        usage=Spending(**spent.model_dump(), reflection=usage_of(tally["reflecting"])),
-        seconds=budget.elapsed(state),
+        usage=Spending(**tally["spent"], reflection=Usage(**tally["reflecting"])),
+        seconds=parts.budget.elapsed(state),
     )
 
 
@@ -218,7 +214,7 @@ def _chosen(state: State, ending: Ending) -> Attempt | None:
     return best_of(state["attempts"])
 
 
-def _episode(actor: Actor, budget: Budget, state: State, outcome: Outcome) -> Episode:
+def _episode(parts: Parts, state: State, outcome: Outcome) -> Episode:
     success = {"success": True, "failure": False}.get(outcome.status)
     return Episode(
         id=outcome.run_id,
@@ -236,11 +232,11 @@ def _episode(actor: Actor, budget: Budget, state: State, outcome: Outcome) -> Ep
         memory=outcome.memory,
         failures=outcome.failures,
         reflections=outcome.reflections,
-        created_at=budget.clock(),
+        created_at=parts.budget.clock(),
         seconds=outcome.seconds,
         status=outcome.status,
         stop_reason=outcome.stop_reason,
-        prompts=actor.prompts.hashes,
+        prompts=parts.actor.prompts.hashes,
     )
 
 

@@ -23,14 +23,11 @@ from langgraph.store.base import BaseStore
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
 
 from langgraph_reflexion.driver import Waits, await_result, in_thread, is_async, run_async, run_sync
-from langgraph_reflexion.schemas import Failure
+from langgraph_reflexion.schemas import Failure, Usage
 from langgraph_reflexion.state import read_channels, write_channels
 from langgraph_reflexion.text.literals import mask_secrets
 
 logger = logging.getLogger(__name__)
-
-USAGE = ("input", "output", "total", "calls")
-"""Names of token and call counts in an event."""
 
 
 class Step(Runnable[Any, Any]):
@@ -234,12 +231,10 @@ def emit(config: RunnableConfig, event: str, /, **fields: Any) -> None:
     runtime_of(config).stream_writer({"type": event, **fields})
 
 
-def emit_step(config: RunnableConfig, node: str, spent: Sequence[int], *, answered: Any, **fields: Any) -> None:
+def emit_step(config: RunnableConfig, node: str, spent: Usage, *, answered: Any, **fields: Any) -> None:
     """The record of one model call and its parsed reply as an event. It is not in the state."""
     model = (answered.response_metadata or {}).get("model_name") if isinstance(answered, BaseMessage) else None
-    emit(
-        config, "step", node=node, answered=answered, model=model, usage=dict(zip(USAGE, spent, strict=True)), **fields
-    )
+    emit(config, "step", node=node, answered=answered, model=model, usage=spent.model_dump(), **fields)
 
 
 def emit_failure(config: RunnableConfig, failure: Failure, message_id: str | None = None) -> None:

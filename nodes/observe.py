@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
-from langgraph_reflexion.nodes.budget import Budget, new_failure
+from langgraph_reflexion.nodes.budget import new_failure
 from langgraph_reflexion.nodes.host import emit_failure
 from langgraph_reflexion.nodes.models.prompt import failure_number, with_failure_turn
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, media_blocks, readable
+from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.tool import details_of, note_of_edit
 from langgraph_reflexion.nodes.tools.loops import KINDS, Loop, ObservedCall, extend, key_of, loop_in
-from langgraph_reflexion.nodes.tools.toolbox import Toolbox
-from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import ErrorClass, Failure
 from langgraph_reflexion.state import Blocked, PendingDecision, State, Update, last_turn_anywhere
 from langgraph_reflexion.text.json_text import texts_in
@@ -36,13 +35,14 @@ class RanCall(NamedTuple):
     observed: ObservedCall
 
 
-def observe(tools: Toolbox, budget: Budget, prompts: Prompts, state: State, config: RunnableConfig) -> Update:
+def observe(parts: Parts, state: State, config: RunnableConfig) -> Update:
     """The failure of this turn, if any, and the loop detector's trail with this turn added."""
     turn, answers = last_turn_anywhere(state["messages"])
     if turn is None:
         return {"progress": {"node": "observe", "results": 0, "failures": []}}
-    update = _cleared_by_an_edit(state)
-    ran = [_ran(state, call, answer) for call, answer in _pairs(turn, answers)]
+    update, threshold = _cleared_by_an_edit(state), parts.budget.limits.loop_threshold
+    by_id = {answer.tool_call_id: answer for answer in answers}
+    ran = [_ran(state, call, by_id[str(call["id"])]) for call in turn.tool_calls if str(call["id"]) in by_id]
     keys = [result.observed.key for result in ran]
     # Each request for a blocked call counts.
     blocked = {
@@ -53,13 +53,13 @@ def observe(tools: Toolbox, budget: Budget, prompts: Prompts, state: State, conf
     failures = [result.error for result in fresh if result.error is not None]
     observed = [result.observed for result in fresh]
     trail = extend(state["trail"], observed) if observed else state["trail"]
-    loop = loop_in(trail, budget.limits.loop_threshold) if observed else None
+    loop = loop_in(trail, threshold) if observed else None
     if loop is not None:
         failures.append(_looped(state, loop, fresh[-1]))
-        if not budget.may_reflect(state):
+        if not parts.budget.may_reflect(state):
             blocked |= to_block(state, loop)
             trail = []
-    if any(key in state["blocked"] and blocked[key]["asked"] >= budget.limits.loop_threshold for key in keys):
+    if any(key in state["blocked"] and blocked[key]["asked"] >= threshold for key in keys):
         update["stop"] = "loop"
         update["reason"] = "The model kept asking for a call that had been repeated without anything new."
     if blocked != state["blocked"]:
@@ -69,12 +69,12 @@ def observe(tools: Toolbox, budget: Budget, prompts: Prompts, state: State, conf
         failure = failures[-1] if loop is not None else failures[0]
         update |= {"failure": failure, "failures": [*state["failures"], *failures]}
         if loop is not None:  # an error is already in the conversation, a loop is not
-            cause = prompts.render("failed", evidence=fenced(failure.evidence))
+            cause = parts.actor.prompts.render("failed", evidence=fenced(failure.evidence))
             state = {**state, "patch": update.get("patch", state["patch"])}
             update["patch"] = with_failure_turn(state, len(update["failures"]), cause=cause)
         for failure in failures:
             emit_failure(config, failure)
-    elif (direct := _direct_answer(tools, state, fresh)) is not None:
+    elif (direct := _direct_answer(parts.tools.return_direct, state, fresh)) is not None:
         update["decision"] = direct
     update["progress"] = {"node": "observe", "results": len(ran), "failures": [failure.signal for failure in failures]}
     return update
@@ -91,11 +91,6 @@ def _cleared_by_an_edit(state: State) -> Update:
     if "stop" in replaced:
         replaced["reason"] = ""
     return {**replaced, "edits": {}} if state["edits"] else replaced
-
-
-def _pairs(turn: AIMessage, answers: Sequence[ToolMessage]) -> list[tuple[ToolCall, ToolMessage]]:
-    by_id = {answer.tool_call_id: answer for answer in answers}
-    return [(call, by_id[str(call["id"])]) for call in turn.tool_calls if str(call["id"]) in by_id]
 
 
 def _ran(state: State, call: ToolCall, answer: ToolMessage) -> RanCall:
@@ -153,10 +148,10 @@ def to_block(state: State, loop: Loop) -> dict[str, Blocked]:
     return out
 
 
-def _direct_answer(tools: Toolbox, state: State, ran: Sequence[RanCall]) -> PendingDecision | None:
-    """The answer of a tool with `return_direct`, without the note on an edited call, which is for the model."""
+def _direct_answer(return_direct: Collection[str], state: State, ran: Sequence[RanCall]) -> PendingDecision | None:
+    """The answer of one of these tools, without the note on an edited call, which is for the model."""
     for call, answer, _, _ in ran:
-        if call["name"] in tools.return_direct and answer.status != "error":
+        if call["name"] in return_direct and answer.status != "error":
             is_edited = answer.tool_call_id in state["edits"]
             text = answer.text.removeprefix(f"{note_of_edit(call)}\n") if is_edited else answer.text
             return PendingDecision(action="finish", text=text, message=None, refused=False)

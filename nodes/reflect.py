@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
 from langchain_core.runnables import RunnableConfig
@@ -12,15 +10,14 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import Selection, concrete, replaces_reflection, screen
 from langgraph_reflexion.nodes.budget import Budget
-from langgraph_reflexion.nodes.decide import Actor
-from langgraph_reflexion.nodes.host import USAGE, emit, emit_lesson
+from langgraph_reflexion.nodes.host import emit, emit_lesson
 from langgraph_reflexion.nodes.models.prompt import failure_number, is_shown, with_failure_turn
 from langgraph_reflexion.nodes.observe import to_block
-from langgraph_reflexion.nodes.recall import AgentMemory, choose_shown, find_lessons, has_failed
-from langgraph_reflexion.nodes.reflection import Case, ReadReflection, Reflector, ask_for_reflection
+from langgraph_reflexion.nodes.parts import Parts
+from langgraph_reflexion.nodes.recall import choose_shown, find_lessons, has_failed
+from langgraph_reflexion.nodes.reflection import Case, ReadReflection, ask_for_reflection
 from langgraph_reflexion.nodes.remember import foreign_in
 from langgraph_reflexion.nodes.tools.loops import loop_in
-from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import Depth, Failure, Memo, Reflection, StopReason
 from langgraph_reflexion.state import Blocked, State, Tally, Update
 from langgraph_reflexion.text.likeness import likeness
@@ -31,60 +28,59 @@ logger = logging.getLogger(__name__)
 KEPT_REFLECTIONS = 3
 """Reflections shown to the next attempt of a trial, as many as failure turns stay complete in a run."""
 DEPTHS: tuple[Depth, ...] = ("quick", "normal", "deep")
-DROPPED: Mapping[str, tuple[StopReason | None, str]] = MappingProxyType(
-    {
-        "said before": ("reflections_alike", "The reflections say the same again: there is nothing new to try."),
-        "no plan": ("no_plan", "The reflection gave no concrete plan for another try."),
-        "set aside": (None, "The plan was set aside:"),
-    }
+
+
+class Objection(NamedTuple):
+    """Why the plan of a reflection is not followed."""
+
+    word: str
+    why: str
+    stop: StopReason | None = None
+    """The stop reason if an answer was rejected, because nothing else is left to try."""
+
+
+SAID_BEFORE = Objection(
+    "said before", "The reflections say the same again: there is nothing new to try.", "reflections_alike"
 )
-"""Why a reflection is not followed: the stop reason if the answer was rejected, and a sentence for the event."""
+NO_PLAN = Objection("no plan", "The reflection gave no concrete plan for another try.", "no_plan")
 
 
-def reflect(
-    reflector: Reflector,
-    actor: Actor,
-    tools: Toolbox,
-    memory: AgentMemory,
-    budget: Budget,
-    state: State,
-    config: RunnableConfig,
-) -> Waits[Update]:
+def reflect(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     """A known lesson for exactly this failure, else one reflection, or a stop because there is nothing to change."""
-    failure = state["failure"]
+    budget, reflector, failure = parts.budget, parts.reflector, state["failure"]
     if failure is None:
         return {"progress": {"node": "reflect"}}
     update: Update = {"trail": []}  # the loop counts start again
-    if (yield from _is_known(memory, tools, budget, state, config, failure)):
+    if (yield from _is_known(parts, state, config, failure)):
         return {**update, "progress": {"node": "reflect", "known": True}}
-    case = Case(failure, reflector, actor, tools, budget, state, config)
+    case = Case(failure, parts, state, config)
     read, depth, tally = yield from _ask(case)
     update |= {"tally": tally, "progress": {"node": "reflect", "depth": depth}}
     for text, reason in read.dropped:
         emit_lesson(config, "", text, "refused", reason)
     if read.reflection is None:
         logger.warning("The run goes on without a reflection: %s", mask_secrets(read.reason))
-        _emit(case, None, "unreadable", read.reason)
+        _emit(case, None, Objection("unreadable", read.reason))
         return {**update, "blocked": _blocked(budget, state, failure)}
-    reflection, shown, dropped, why = _screened(memory, budget, state, read.reflection)
+    reflection, shown, objection = _screened(parts, state, read.reflection)
     tally["advised"] = [*tally["advised"], len(state["attempts"])]
     update["reflections"] = [*state["reflections"], reflection]
-    _emit(case, reflection, dropped, why)
-    patch = "" if dropped else reflection.patch_prompt
+    _emit(case, reflection, objection)
+    patch = "" if objection else reflection.patch_prompt
     memos = [{"kind": memo.kind, "text": memo.text} for memo in shown]
     turns = with_failure_turn(state, failure_number(state), patch=patch, memos=memos)
     if turns != state["patch"]:
         update["patch"] = turns
-    update["progress"] |= {"patch": patch, **({"dropped": dropped} if dropped else {})}
-    if dropped is None:
+    update["progress"]["patch"] = patch
+    if objection is None:
         return update
-    stop, _ = DROPPED[dropped]
+    update["progress"]["dropped"] = objection.word
     # Only an attempt that is judged, or ran out of steps, needs a new plan: a worker that raised is called again.
     needs_plan = failure.signal == "check_failed" or (reflector.mode != "run" and failure.signal != "tool_error")
-    if stop is not None and reflector.may_stop and needs_plan:
+    if objection.stop is not None and reflector.may_stop and needs_plan:
         for memo in reflection.memory_to_write:
-            emit_lesson(config, memo.kind, memo.text, "refused", f"the run ends: {why}")
-        return {**update, "stop": stop, "reason": why}
+            emit_lesson(config, memo.kind, memo.text, "refused", f"the run ends: {objection.why}")
+        return {**update, "stop": objection.stop, "reason": objection.why}
     return {**update, "blocked": _blocked(budget, state, failure)}
 
 
@@ -93,53 +89,44 @@ def _ask(case: Case) -> Waits[tuple[ReadReflection, Depth, Tally]]:
 
     The second has the depth `meta`: it judges the strategy itself.
     """
-    budget, state = case.budget, case.state
+    budget, state = case.parts.budget, case.state
     depth = _depth(budget, state, case.failure)
     read = yield from ask_for_reflection(case, depth)
     count, tally = 1, state["tally"]
-    may_ask_again = case.reflector.may_stop and depth != "meta" and not tally["meta"]
+    may_ask_again = case.parts.reflector.may_stop and depth != "meta" and not tally["meta"]
     is_one_left = tally["reflections"] + 1 < budget.limits.max_reflections
     if may_ask_again and is_one_left and _is_alike(budget, state, read.reflection) and not case.is_late:
-        _emit(case, read.reflection, "said before", DROPPED["said before"][1])
+        _emit(case, read.reflection, SAID_BEFORE)
         count, depth = 2, "meta"
         read = yield from ask_for_reflection(case, depth)
     spent = case.meter.spent
     return read, depth, budget.tally(state, reflecting=spent, reflections=count, meta=int(depth == "meta"))
 
 
-class Screened(NamedTuple):
-    """A reflection without text that copies a tool or page, or imitates instructions."""
+def _screened(parts: Parts, state: State, reflection: Reflection) -> tuple[Reflection, list[Memo], Objection | None]:
+    """A reflection without text that copies a tool or page or imitates instructions, and what is said against its plan.
 
-    reflection: Reflection
-    """It still has all memos: the book records why some were quarantined."""
-    memos: list[Memo]
-    """The memos that a prompt may have."""
-    dropped: str | None
-    """Why its plan is not followed, as a key of `DROPPED`. None if it is followed."""
-    why: str
-    """The same as a sentence."""
-
-
-def _screened(memory: AgentMemory, budget: Budget, state: State, reflection: Reflection) -> Screened:
-    foreign = foreign_in(state, memory.policy.trusted_tools)
-    word, reason = None, ""
+    It still has all memos, because the book records why some were quarantined. Beside it are those that a prompt may
+    have.
+    """
+    foreign = foreign_in(state, parts.memory.policy.trusted_tools)
     memos = [
         memo for memo in reflection.memory_to_write if not screen(memo.text, foreign) and not is_shown(state, memo.text)
     ]
     distrust = screen(reflection.patch_prompt, foreign)
-    without = {
+    trusted = {
         "patch_prompt": "" if distrust else reflection.patch_prompt,
         "fix_strategy": [fix for fix in reflection.fix_strategy if not screen(fix.text, foreign)],
         "lessons": [text for text in reflection.lessons if not screen(text, foreign)],
     }
+    objection = None
     if distrust:
-        word, reason = "set aside", f" {distrust}."
-    elif _is_alike(budget, state, reflection):
-        word = "said before"
+        objection = Objection("set aside", f"The plan was set aside: {distrust}.")
+    elif _is_alike(parts.budget, state, reflection):
+        objection = SAID_BEFORE
     elif not concrete(reflection.patch_prompt):
-        word = "no plan"
-    sentence = f"{DROPPED[word][1]}{reason}" if word else ""
-    return Screened(reflection.model_copy(update=without), memos, word, sentence)
+        objection = NO_PLAN
+    return reflection.model_copy(update=trusted), memos, objection
 
 
 def _blocked(budget: Budget, state: State, failure: Failure) -> dict[str, Blocked]:
@@ -148,26 +135,24 @@ def _blocked(budget: Budget, state: State, failure: Failure) -> dict[str, Blocke
     return state["blocked"] if loop is None else {**state["blocked"], **to_block(state, loop)}
 
 
-def _is_known(
-    memory: AgentMemory, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig, failure: Failure
-) -> Waits[bool]:
+def _is_known(parts: Parts, state: State, config: RunnableConfig, failure: Failure) -> Waits[bool]:
     """Whether memory has a lesson for this fingerprint that mostly helped and that this run has not seen yet.
 
     A check may say the same of every task, and trying all its lessons would take all the attempts. So after one has
     failed, a rejected answer is reflected on.
     """
-    book = memory.book(state, config)
+    book = parts.memory.book(state, config)
     if book is None or not failure.fingerprint:
         return False
     if failure.tool is None and any(has_failed(known, [failure]) for known in state["recalled"]):
         return False
     seen = [recalled.lesson.id for recalled in state["recalled"]]
-    lessons = yield from find_lessons(book, tools, budget, state, failure, seen)
+    lessons = yield from find_lessons(book, parts, state, failure, seen)
     bound = [
         lesson for lesson in lessons if lesson.trigger is not None and lesson.trigger.fingerprint == failure.fingerprint
     ]
     good = [lesson for lesson in bound if replaces_reflection(lesson)]
-    return any(recalled.shown for recalled in choose_shown(memory, state, Selection(good), 1))
+    return any(recalled.shown for recalled in choose_shown(parts.memory.policy, state, Selection(good), 1))
 
 
 def _depth(budget: Budget, state: State, failure: Failure) -> Depth:
@@ -194,15 +179,15 @@ def _is_alike(budget: Budget, state: State, reflection: Reflection | None) -> bo
     return concrete(plan) and any(likeness(plan, past.patch_prompt) > most for past in state["reflections"])
 
 
-def _emit(case: Case, reflection: Reflection | None, dropped: str | None, why: str) -> None:
+def _emit(case: Case, reflection: Reflection | None, objection: Objection | None) -> None:
     emit(
         case.config,
         "reflection",
         reflection=None if reflection is None else reflection.model_dump(mode="json"),
-        dropped=dropped,
-        reason=why,
+        dropped=objection.word if objection else None,
+        reason=objection.why if objection else "",
         step=case.state["tally"]["steps"],
         node="reflect",
         run_id=case.state["about"]["id"],
-        usage=dict(zip(USAGE, case.meter.spent, strict=True)),
+        usage=case.meter.spent.model_dump(),
     )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import Any, NamedTuple, cast, get_args
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
@@ -15,16 +15,13 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.ask import can_ask_user
-from langgraph_reflexion.nodes.budget import Budget
-from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import describe, model_fault
 from langgraph_reflexion.nodes.models.calling import COST_OF_NO_REPLY, Meter, call_model, raise_control_flow
-from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.nodes.models.prompt import failure_number, shown_reflection
 from langgraph_reflexion.nodes.models.response_format import ask_for_json
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
+from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.recall import has_failed
-from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import Depth, Diagnosis, Failure, Fix, FixKind, Kind, Memo, Reflection, RootCause
 from langgraph_reflexion.state import State, start_of_run, task_in, whole_conversation
 from langgraph_reflexion.text import lazy_pattern
@@ -50,30 +47,11 @@ _REASON = lazy_pattern(r"^[\s>#*_-]*(?:a\s+)?(?:possible\s+)?reason[*_]*\s*[:：
 
 
 @dataclass(frozen=True)
-class Reflector:
-    """The model that reflects, and how."""
-
-    model: Model | None = None
-    """None means the agent's own model."""
-    mode: Literal["run", "trial", "free"] = "run"
-    """Where it reflects: within a run or between trials, or between trials in its own words (`free`)."""
-    may_stop: bool = True
-    """Whether a reflection without a new plan ends the run. Not if it only names mistakes."""
-
-    def model_for(self, actor: Actor, state: State, config: RunnableConfig) -> Waits[Model]:
-        """The model to ask."""
-        return self.model if self.model is not None else (yield from actor.plain_model(state, config))
-
-
-@dataclass(frozen=True)
 class Case:
-    """A failure to reflect on, the run in which it happened, and the parts that a reflection uses."""
+    """A failure to reflect on, and the run in which it happened."""
 
     failure: Failure
-    reflector: Reflector
-    actor: Actor
-    tools: Toolbox
-    budget: Budget
+    parts: Parts
     state: State
     config: RunnableConfig
     meter: Meter = field(default_factory=Meter)
@@ -82,8 +60,9 @@ class Case:
     @property
     def is_late(self) -> bool:
         """Whether time or tokens are used up."""
-        tally = self.budget.tally(self.state, reflecting=self.meter.spent)
-        return self.budget.overspent(self.state, tally) is not None
+        budget = self.parts.budget
+        tally = budget.tally(self.state, reflecting=self.meter.spent)
+        return budget.overspent(self.state, tally) is not None
 
 
 class ReadReflection(NamedTuple):
@@ -97,8 +76,10 @@ class ReadReflection(NamedTuple):
 
 def ask_for_reflection(case: Case, depth: Depth) -> Waits[ReadReflection]:
     """One reflection, with a retry if it cannot be parsed, or the reason why there is none."""
-    config, prompts, mode = case.config, case.actor.prompts, case.reflector.mode
-    model = yield from case.reflector.model_for(case.actor, case.state, config)
+    parts, config = case.parts, case.config
+    actor, reflector, budget = parts.actor, parts.reflector, parts.budget
+    prompts, mode = actor.prompts, reflector.mode
+    model = yield from reflector.model_for(actor, case.state, config)
     text = yield from _question(case, depth)
     schema = reply_schema(between_trials=mode == "trial")
     messages: list[AnyMessage] = [HumanMessage(text)]
@@ -107,7 +88,7 @@ def ask_for_reflection(case: Case, depth: Depth) -> Waits[ReadReflection]:
         if again and case.is_late:
             break
         try:
-            options: dict[str, Any] = {"seconds": case.budget.seconds_left(case.state), "silent_as": "reflect"}
+            options: dict[str, Any] = {"seconds": budget.seconds_left(case.state), "silent_as": "reflect"}
             if mode == "free":
                 reply = yield from call_model(model, messages, config, **options)
             else:
@@ -118,11 +99,11 @@ def ask_for_reflection(case: Case, depth: Depth) -> Waits[ReadReflection]:
             raise_control_flow(fault)
             case.meter.add(COST_OF_NO_REPLY)
             read = ReadReflection(None, describe(fault), read.dropped)
-            if model_fault(fault) == "setting" and not (case.actor.raises_faults and case.reflector.model is None):
+            if model_fault(fault) == "setting" and not (actor.raises_faults and reflector.model is None):
                 raise  # not of an agent's own model in a middleware: another one may answer in its place
             continue
         asked = messages if mode == "free" else [*messages, HumanMessage(json.dumps(schema))]
-        case.meter.add(case.budget.cost(asked, reply))
+        case.meter.add(budget.cost(asked, reply))
         read = (read_freely if mode == "free" else read_reflection)(reply.message.text, case.failure, depth)
         if read.reflection is not None:
             return read
@@ -136,7 +117,8 @@ def ask_for_reflection(case: Case, depth: Depth) -> Waits[ReadReflection]:
 
 def _question(case: Case, depth: Depth) -> Waits[str]:
     """The prompt of a reflection: what went wrong, and everything that may explain it."""
-    failure, state, prompts, mode = case.failure, case.state, case.actor.prompts, case.reflector.mode
+    failure, state, parts = case.failure, case.state, case.parts
+    prompts, mode = parts.actor.prompts, parts.reflector.mode
     turns = state["patch"]
     hidden = turns[-1]["shown"] if turns and turns[-1]["failure"] == failure_number(state) else []
     replies = [message for message in whole_conversation(state) if isinstance(message, AIMessage)]
@@ -176,7 +158,7 @@ def _messages_of_run(state: State, failure: Failure) -> Sequence[AnyMessage]:
 
 
 def _depth_text(case: Case, depth: Depth) -> str:
-    prompts = case.actor.prompts
+    prompts = case.parts.actor.prompts
     if depth == "meta":
         return prompts.render("depth_meta", history=fenced(_history(case.state)))
     if depth == "deep":
@@ -186,11 +168,11 @@ def _depth_text(case: Case, depth: Depth) -> str:
 
 def _failed_lessons(case: Case) -> str:
     """The lessons that were shown for exactly this failure and did not prevent it."""
-    prompts = case.actor.prompts
+    prompts = case.parts.actor.prompts
     failed = [recalled.lesson.text for recalled in case.state["recalled"] if has_failed(recalled, [case.failure])]
     if not failed:
         return ""
-    ask = f" {prompts.render('lesson_failed_ask')}" if can_ask_user(case.actor.protocol, case.tools) else ""
+    ask = f" {prompts.render('lesson_failed_ask')}" if can_ask_user(case.parts) else ""
     return prompts.render("lesson_failed", lessons=fenced("\n".join(f"- {text}" for text in failed)), ask=ask)
 
 
@@ -215,11 +197,11 @@ def _history(state: State) -> str:
 
 def _instructions(case: Case) -> Waits[dict[str, str]]:
     """The agent's system prompt and tools, for the prompt of a reflection. Those of a trial's worker are unknown."""
-    if case.reflector.mode != "run":
+    if case.parts.reflector.mode != "run":
         return {"instructions": "none", "tools": "none"}
-    prompt = yield from case.actor.prompt_for(case.state, case.state["messages"], case.config)
+    prompt = yield from case.parts.actor.prompt_for(case.state, case.state["messages"], case.config)
     system = "\n\n".join(message.text for message in prompt if isinstance(message, SystemMessage))
-    offered = case.tools.offered
+    offered = case.parts.tools.offered
     specs = [tool if isinstance(tool, dict) else convert_to_openai_tool(tool)["function"] for tool in offered]
     specs.sort(key=lambda spec: spec.get("name") != case.failure.tool)  # the failed tool is never cut off
     lines = "\n".join(json.dumps(spec, ensure_ascii=False, default=str) for spec in specs)

@@ -10,16 +10,17 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langchain_core.runnables import RunnableConfig
 from langgraph.store.memory import InMemoryStore
 
+from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.memory import Foreign, LessonBook, Written, refusal, topic_for
-from langgraph_reflexion.nodes.budget import Budget, came_back
+from langgraph_reflexion.nodes.budget import came_back
 from langgraph_reflexion.nodes.host import emit_lesson
 from langgraph_reflexion.nodes.models.prompt import failure_number
 from langgraph_reflexion.nodes.models.transcript import readable, texts_of_blocks
-from langgraph_reflexion.nodes.recall import AgentMemory, best_effort
+from langgraph_reflexion.nodes.parts import Parts
+from langgraph_reflexion.nodes.recall import best_effort
 from langgraph_reflexion.nodes.tool import details_of
-from langgraph_reflexion.nodes.tools.toolbox import Toolbox
-from langgraph_reflexion.nodes.verdicts import Evaluator, origin_of_verdicts
+from langgraph_reflexion.nodes.verdicts import is_accepted
 from langgraph_reflexion.schemas import DECISION_SIGNALS, Failure, Lesson, Origin, Reflection, Trigger
 from langgraph_reflexion.state import State, Update, is_from_user, start_of_run, task_in, whole_conversation
 from langgraph_reflexion.text.likeness import same
@@ -30,9 +31,7 @@ PROVIDER_RESULTS = ("output", "outputs", "results", "annotations", "citations")
 CLAUSES = re.compile(r"(?<=[.;,!?])\s+|(?<=[。；，！？])")
 
 
-def remember(
-    memory: AgentMemory, evaluator: Evaluator, tools: Toolbox, budget: Budget, state: State, config: RunnableConfig
-) -> Waits[Update]:
+def remember(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     """Write lessons from the newest reflection. Memos that may not be saved are used only in this run.
 
     An event says what happened to each memo. A memo that the book quarantines is also removed from this run's prompts.
@@ -42,11 +41,11 @@ def remember(
     update: Update = {"progress": {"node": "remember", "lessons": written}}
     if not new or failure is None:
         return update
-    book = memory.book(state, config, writing=True)
-    writer = LessonWriter(memory, budget, state, config, book)
-    tool = failure.tool if failure.tool is not None and tools.has(failure.tool) else None
+    book = parts.memory.book(state, config, writing=True)
+    writer = LessonWriter(parts, state, config, book)
+    tool = failure.tool if failure.tool is not None and parts.tools.has(failure.tool) else None
     for reflection in new:
-        only_for_run = "memory is not written" if book is None else _why_not_saved(memory, reflection)
+        only_for_run = "memory is not written" if book is None else _why_not_saved(parts.memory.policy, reflection)
         for memo in reflection.memory_to_write:
             lesson = Lesson(
                 kind=memo.kind,
@@ -56,7 +55,7 @@ def remember(
                 topic=writer.topic,
                 tags=memo.tags,
                 trigger=Trigger(signal=failure.signal, tool=tool, fingerprint=failure.fingerprint or None),
-                origin=_first_origin(evaluator, budget, state),
+                origin=_first_origin(parts, state),
                 confidence=reflection.confidence,
                 sources=[state["about"]["id"]],
             )
@@ -75,20 +74,18 @@ def remember(
     return update
 
 
-def remember_success(
-    memory: AgentMemory, evaluator: Evaluator, budget: Budget, state: State, config: RunnableConfig, book: LessonBook
-) -> Waits[list[str]]:
+def remember_success(parts: Parts, state: State, config: RunnableConfig, book: LessonBook) -> Waits[list[str]]:
     """The lessons of a successful run. If it had failures, they include the strategy that worked.
 
     The strategy is the advice after which nothing failed and the answer was accepted, in the first wording that fits
     other tasks too.
     """
     written = state["lessons_written"]
-    reflection = _advice_that_worked(memory, state)
+    reflection = _advice_that_worked(parts.memory.policy, state)
     if reflection is None:
         return written
     when = next((memo.when for memo in reflection.memory_to_write if memo.when.strip()), "")
-    writer = LessonWriter(memory, budget, state, config, book)
+    writer = LessonWriter(parts, state, config, book)
     for text in _wordings(state, reflection):
         lesson = Lesson(
             kind="strategy",
@@ -96,7 +93,7 @@ def remember_success(
             when=when,
             why=f"{reflection.explanation} What came before it failed, and the answer after it was accepted.".strip(),
             topic=writer.topic,
-            origin=origin_of_verdicts(evaluator.checks, state["verdicts"], budget.limits.success_score, accepted=True),
+            origin=_origin_of_verdicts(parts, state, accepted=True),
             confidence=reflection.confidence,
             sources=[state["about"]["id"]],
         )
@@ -106,21 +103,19 @@ def remember_success(
     return written
 
 
-def confirm_lessons(
-    evaluator: Evaluator, budget: Budget, state: State, book: LessonBook, *, accepted: bool
-) -> Waits[None]:
+def confirm_lessons(parts: Parts, state: State, book: LessonBook, *, accepted: bool) -> Waits[None]:
     """Mark a lesson of this run as `verified` if what had failed succeeded after the advice."""
     for lesson_id, count in state["tally"]["wrote"].items():
-        if not _is_confirmed(evaluator, budget, state, count, accepted=accepted):
+        if not _is_confirmed(parts, state, count, accepted=accepted):
             continue
-        seconds = budget.seconds_left(state)
+        seconds = parts.budget.seconds_left(state)
         lesson = yield from best_effort("confirm", either(book.get, book.aget, lesson_id), seconds, writing=True)
         if lesson is not None:
             again = lesson.model_copy(update={"origin": "verified", "sources": [state["about"]["id"]]})
             yield from best_effort("confirm", either(book.add, book.aadd, again), seconds, writing=True)
 
 
-def _is_confirmed(evaluator: Evaluator, budget: Budget, state: State, count: int, *, accepted: bool) -> bool:
+def _is_confirmed(parts: Parts, state: State, count: int, *, accepted: bool) -> bool:
     """Whether failure number `count` of the run did not come back, and what failed then verifiably succeeded."""
     if came_back(state["failures"], count):
         return False
@@ -134,8 +129,8 @@ def _is_confirmed(evaluator: Evaluator, budget: Budget, state: State, count: int
             attempt.answer is not None for attempt in state["attempts"]
         )
     # All other signals end with the answer: a check, a loop, no progress, the user's feedback.
-    origin = origin_of_verdicts(evaluator.checks, state["verdicts"], budget.limits.success_score, accepted=True)
-    return accepted and origin == "verified" and failure.signal != "feedback" and not is_broken_check(failure)
+    verified = accepted and _origin_of_verdicts(parts, state, accepted=True) == "verified"
+    return verified and failure.signal != "feedback" and not is_broken_check(failure)
 
 
 def _messages_after(state: State, count: int) -> list[AnyMessage]:
@@ -146,7 +141,7 @@ def _messages_after(state: State, count: int) -> list[AnyMessage]:
     return messages[since + 1 :]
 
 
-def _advice_that_worked(memory: AgentMemory, state: State) -> Reflection | None:
+def _advice_that_worked(policy: MemoryPolicy, state: State) -> Reflection | None:
     """The advice between the last failure and the accepted answer, if it is certain enough to be saved.
 
     If no answer was rejected and its reflection left a lesson, that lesson already says the same.
@@ -159,7 +154,7 @@ def _advice_that_worked(memory: AgentMemory, state: State) -> Reflection | None:
         return None
     if not rejected and (state["lessons_written"] or _has_failed_since_advice(state)):
         return None
-    return None if _why_not_saved(memory, made[-1]) else made[-1]
+    return None if _why_not_saved(policy, made[-1]) else made[-1]
 
 
 def is_broken_check(failure: Failure) -> bool:
@@ -176,9 +171,9 @@ def _has_failed_since_advice(state: State) -> bool:
     return advised is None or any(failure.step > failures[advised - 1].step for failure in failures[advised:])
 
 
-def _why_not_saved(memory: AgentMemory, reflection: Reflection) -> str:
+def _why_not_saved(policy: MemoryPolicy, reflection: Reflection) -> str:
     """Why the memos of a reflection may not be saved for later runs. A missing confidence counts as enough."""
-    least = memory.policy.min_confidence
+    least = policy.min_confidence
     if reflection.confidence is None or reflection.confidence >= least:
         return ""
     return f"its confidence of {reflection.confidence:g} is below `min_confidence`, {least:g}"
@@ -199,12 +194,10 @@ def _wordings(state: State, reflection: Reflection) -> Iterator[str]:
 class LessonWriter:
     """Saves the lessons of one run, with an event for each."""
 
-    def __init__(
-        self, memory: AgentMemory, budget: Budget, state: State, config: RunnableConfig, book: LessonBook | None
-    ) -> None:
-        self._memory, self._budget, self._state, self._config, self._book = memory, budget, state, config, book
-        self._foreign = foreign_in(state, memory.policy.trusted_tools)
-        topic = topic_for(task_in(state), memory.policy)
+    def __init__(self, parts: Parts, state: State, config: RunnableConfig, book: LessonBook | None) -> None:
+        self._parts, self._state, self._config, self._book = parts, state, config, book
+        self._foreign = foreign_in(state, parts.memory.policy.trusted_tools)
+        topic = topic_for(task_in(state), parts.memory.policy)
         self.topic = None if topic == GENERAL else topic  # a lesson from a general task is for all topics
 
     def save(self, lesson: Lesson, only_for_run: str = "", *, report_refusals: bool = True) -> Waits[Written | None]:
@@ -222,11 +215,11 @@ class LessonWriter:
                     emit_lesson(self._config, lesson.kind, lesson.text, "unchanged", why, known.id)
                     return None
         if only_for_run or book is None:
-            memory = self._memory
+            memory = self._parts.memory
             book = LessonBook(InMemoryStore(), ("run",), memory.policy, memory.clock, prompts=memory.prompts)
         answer = state["attempts"][-1].answer if state["attempts"] else None
         add = either(book.add, book.aadd, lesson, task=task_in(state), answer=answer, foreign=self._foreign)
-        seconds = self._budget.seconds_left(state)
+        seconds = self._parts.budget.seconds_left(state)
         result: Written | None = yield from best_effort("remember", add, seconds, writing=True)
         if result is None or (only_for_run and result.action != "quarantined"):
             why = only_for_run or "the store failed"
@@ -240,15 +233,24 @@ class LessonWriter:
         return result
 
 
-def _first_origin(evaluator: Evaluator, budget: Budget, state: State) -> Origin:
+def _first_origin(parts: Parts, state: State) -> Origin:
     """The origin of a new lesson: a person's message, a model's verdict, or advice that was not tried yet."""
     failure = state["failure"]
     if failure is not None and failure.signal == "feedback":
         return "told"
     if failure is None or failure.signal != "check_failed" or is_broken_check(failure):
         return "observed"
-    origin = origin_of_verdicts(evaluator.checks, state["verdicts"], budget.limits.success_score, accepted=False)
+    origin = _origin_of_verdicts(parts, state, accepted=False)
     return "observed" if origin == "verified" else origin
+
+
+def _origin_of_verdicts(parts: Parts, state: State, *, accepted: bool) -> Origin:
+    """What an acceptance or rejection is based on: a model, a person, or something verifiable."""
+    by_name = {check.name: check.origin for check in parts.evaluator.checks}
+    success_score = parts.budget.limits.success_score
+    deciding = [verdict for verdict in state["verdicts"] if is_accepted(verdict, success_score) is accepted]
+    origins = [by_name.get(verdict.check, "verified") for verdict in deciding] or ["verified"]
+    return "verified" if "verified" in origins else "told" if "told" in origins else "judged"
 
 
 def foreign_in(state: State, trusted_tools: Collection[str]) -> Foreign:

@@ -15,13 +15,12 @@ from langgraph.types import Command
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.driver import NeedsAsyncError, Wait, Waits, pause
-from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.exceptions import describe, is_transient, pause_before, tool_error_class
 from langgraph_reflexion.nodes.host import has_parent, is_bad_resume, values_now, was_resumed
 from langgraph_reflexion.nodes.models.calling import Meter, raise_control_flow
 from langgraph_reflexion.nodes.models.transcript import LONGEST_RESULT, bounded, media_blocks, readable
-from langgraph_reflexion.nodes.tools.toolbox import Toolbox
-from langgraph_reflexion.nodes.verdicts import Evaluator, complaints, is_accepted
+from langgraph_reflexion.nodes.parts import Parts
+from langgraph_reflexion.nodes.verdicts import complaints, is_accepted
 from langgraph_reflexion.schemas import ErrorClass
 from langgraph_reflexion.state import Handoff, State, Update, View, last_turn, open_calls
 from langgraph_reflexion.text.json_text import map_texts, valid_text
@@ -41,32 +40,22 @@ class CallToRun(TypedDict):
     """When the run was resumed, if this is its first step since then."""
 
 
-def run_tool(
-    tools: Toolbox, evaluator: Evaluator, view: View, budget: Budget, to_run: CallToRun | State, config: RunnableConfig
-) -> Waits[Update | list[Any]]:
+def run_tool(parts: Parts, to_run: CallToRun | State, config: RunnableConfig) -> Waits[Update | list[Any]]:
     """The answer to one call. Given a state, as LangGraph's `ToolNode` takes it, the answers to its open calls."""
     if "messages" not in to_run:
-        return (yield from _run_one(tools, evaluator, view, budget, cast("CallToRun", to_run), None, config))
+        return (yield from _run_one(parts, cast("CallToRun", to_run), None, config))
     state = cast("State", to_run)
     messages: list[Any] = []
     for call in open_calls(*last_turn(state["messages"])):
         one = CallToRun(call=call, edited=False, blocked=None)
-        update = yield from _run_one(tools, evaluator, view, budget, one, state, config)
+        update = yield from _run_one(parts, one, state, config)
         messages += update["messages"] if isinstance(update, dict) else update
     return {"messages": messages}
 
 
-def _run_one(
-    tools: Toolbox,
-    evaluator: Evaluator,
-    view: View,
-    budget: Budget,
-    to_run: CallToRun,
-    state: State | None,
-    config: RunnableConfig,
-) -> Waits[Update | list[Any]]:
+def _run_one(parts: Parts, to_run: CallToRun, state: State | None, config: RunnableConfig) -> Waits[Update | list[Any]]:
     """The answer to one call. Without a state, the tool sees the graph's as it is now."""
-    call = to_run["call"]
+    tools, view, call = parts.tools, parts.actor.view, to_run["call"]
     name = call["name"]
     if name in tools.denied:
         why = f"Denied: the tool {name!r} is not allowed here and did not run."
@@ -76,20 +65,18 @@ def _run_one(
     injected = view.select(state or values_now(config, view.fields)) if tools.needs_state(name) else {}
     tools.check_injected(name, injected, config)
     result = yield from run_call(
-        evaluator,
-        budget,
+        parts,
         call,
         tools.node.tools_by_name.get(name),
         partial(tools.run, call, injected, config),
-        partial(_seconds_left, budget, to_run, config),
+        partial(_seconds_left, parts, to_run, config),
         may_retry=not was_resumed(config),
     )
     return _update_for(view, call, result, config, edited=to_run["edited"])
 
 
 def run_call(
-    evaluator: Evaluator,
-    budget: Budget,
+    parts: Parts,
     call: ToolCall,
     tool: BaseTool | None,
     wait_for: Callable[[float | None], Wait],
@@ -101,9 +88,9 @@ def run_call(
 
     A result that the caller's check of this tool rejects becomes an error message. It is not retried.
     """
-    attempt = 0
+    attempt, run_limits = 0, parts.budget.limits
     while True:
-        limits = (budget.limits.tool_timeout, seconds_left())
+        limits = (run_limits.tool_timeout, seconds_left())
         try:
             result = yield wait_for(min((limit for limit in limits if limit is not None), default=None))
         except Exception as fault:
@@ -112,26 +99,26 @@ def run_call(
                 raise
             if _needs_await(tool, fault):
                 raise NeedsAsyncError(f"The tool {call['name']!r}") from fault
-            if attempt == budget.limits.tool_retries or not is_transient(fault) or not may_retry:
+            if attempt == run_limits.tool_retries or not is_transient(fault) or not may_retry:
                 return fault
             if (wait := pause_before(fault, attempt, seconds_left())) is None:
                 return fault
             yield pause(wait)
             attempt += 1
         else:
-            return (yield from _checked(evaluator, budget, call, result, seconds_left()))
+            return (yield from _checked(parts, call, result, seconds_left()))
 
 
-def _checked(evaluator: Evaluator, budget: Budget, call: ToolCall, result: Any, seconds: float | None) -> Waits[Any]:
+def _checked(parts: Parts, call: ToolCall, result: Any, seconds: float | None) -> Waits[Any]:
     """The result, or an error message if the caller's check of this tool rejects it."""
-    check = evaluator.tool_checks.get(call["name"])
+    check, success_score = parts.evaluator.tool_checks.get(call["name"]), parts.budget.limits.success_score
     answer = _answer_in(result, call) if check is not None else None
     if check is None or answer is None or answer.status == "error" or is_persons_decision(answer):
         return result
     verdict = yield from check.verdict(readable(answer), call, Meter(), seconds)
-    if is_accepted(verdict, budget.limits.success_score) is not False:
+    if is_accepted(verdict, success_score) is not False:
         return result
-    complaint = complaints([verdict], budget.limits.success_score)
+    complaint = complaints([verdict], success_score)
     return error_message(
         call, f"Error: refused by {complaint}\nThe result was: {readable(answer)}", "exception", "check"
     )
@@ -163,8 +150,9 @@ def _needs_await(tool: BaseTool | None, fault: Exception) -> bool:
     return is_in_run and tool is not None and type(tool)._arun is not BaseTool._arun
 
 
-def _seconds_left(budget: Budget, to_run: CallToRun, config: RunnableConfig) -> float | None:
+def _seconds_left(parts: Parts, to_run: CallToRun, config: RunnableConfig) -> float | None:
     """Seconds left until the run's deadline, without the time spent waiting for a person."""
+    budget = parts.budget
     run = values_now(config, ("run",)).get("run") if budget.limits.deadline is not None else None
     return budget.seconds_left({**run, **to_run}) if run else None
 

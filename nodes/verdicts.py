@@ -177,18 +177,13 @@ class Judged(NamedTuple):
         return [verdict for verdict in self.by_check if verdict != Verdict(check=verdict.check)]
 
 
-def unchanged(text: str) -> tuple[Any, str]:
-    """An edited text for checks without a response format."""
-    return text, ""
-
-
 def verdicts_on(
     checks: Sequence[NamedCheck],
     answer: Any,
     run: Run,
     meter: Meter,
     seconds: Callable[[], float | None] = lambda: None,
-    read_edit: Callable[[str], tuple[Any, str]] = unchanged,
+    read_edit: Callable[[str], tuple[Any, str]] | None = None,
     stop_after: Callable[[Verdict], bool] = lambda _: False,
 ) -> Waits[Judged]:
     """The verdict of each check.
@@ -202,7 +197,7 @@ def verdicts_on(
     for i, check in enumerate(checks):
         verdict = yield from check.verdict(answer, run, meter, seconds())
         if verdict.edited is not None:
-            value, fault = read_edit(verdict.edited)
+            value, fault = read_edit(verdict.edited) if read_edit is not None else (verdict.edited, "")
             if fault:
                 verdict = Verdict(passed=False, feedback=f"the edited answer: {fault}", check=verdict.check)
             else:
@@ -213,16 +208,6 @@ def verdicts_on(
         if any(map(stop_after, verdicts)):
             break
     return Judged(verdicts, answer, edited)
-
-
-def origin_of_verdicts(
-    checks: Sequence[NamedCheck], verdicts: Sequence[Verdict], success_score: float, accepted: bool
-) -> Origin:
-    """What an acceptance or rejection is based on: a model, a person, or something verifiable."""
-    by_name = {check.name: check.origin for check in checks}
-    deciding = [verdict for verdict in verdicts if is_accepted(verdict, success_score) is accepted]
-    origins = [by_name.get(verdict.check, "verified") for verdict in deciding] or ["verified"]
-    return "verified" if "verified" in origins else "told" if "told" in origins else "judged"
 
 
 def is_accepted(verdict: Verdict, success_score: float) -> bool | None:

@@ -55,7 +55,7 @@ class CallBudget:
 
     def count_call(self, tags: Sequence[str] | None, name: str | None) -> None:
         """Count a model call before it is made, or refuse it."""
-        if self._tokens is not None and self.meter.spent[2] >= self._tokens:
+        if self._tokens is not None and self.meter.spent.total >= self._tokens:
             raise WorkerError("the token budget was spent before it had an answer")
         # An agent's calls for reflections or judges are not steps. Under `json` its decisions are tagged `nostream`
         # too.

@@ -9,15 +9,14 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.budget import Budget, end_attempt
-from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import as_sentence, describe, model_fault
 from langgraph_reflexion.nodes.host import emit_failure
 from langgraph_reflexion.nodes.models.calling import call_model, cut_off_by_provider, raise_control_flow
-from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.nodes.models.protocols import as_text
-from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired
+from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired, without_calls
+from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.verdicts import complaints
-from langgraph_reflexion.schemas import DECISION_SIGNALS, Attempt, Failure, StopReason, best_of
+from langgraph_reflexion.schemas import DECISION_SIGNALS, Attempt, Failure, StopReason, Usage, best_of
 from langgraph_reflexion.state import PendingDecision, State, Update
 
 logger = logging.getLogger(__name__)
@@ -38,19 +37,18 @@ NO_REPLY = "The run could not be finished."
 """The text for the user after a `model_error`. The provider's error is in `outcome.reason` and the log."""
 
 
-def wrap_up(
-    fallback: Model | None, actor: Actor, budget: Budget, state: State, config: RunnableConfig
-) -> Waits[Update]:
+def wrap_up(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     """The decision that ends a run. The work since the last answer becomes one more attempt."""
+    actor, budget, fallback = parts.actor, parts.budget, parts.fallback
     stop = _stop_reason(budget, state)
     reason = state["reason"] or _sentence(budget, state, stop)
     # The text for the user never has a provider's error text.
     shown = NO_REPLY if stop == "model_error" else reason
     best = best_of(state["attempts"])
     update: Update = {"stop": stop, "reason": reason}
-    spent, text, message = [0, 0, 0, 0], "", None
+    spent, text, message = Usage(), "", None
     if fallback is not None:
-        prompt = yield from _prompt(actor, budget, state, config, best, shown)
+        prompt = yield from _prompt(parts, state, config, best, shown)
         try:
             # It may run after the deadline. Then it gets at most that time once more, so it cannot hang.
             reply = yield from call_model(
@@ -64,7 +62,9 @@ def wrap_up(
             update["reason"] = f"{reason} The fallback model could not be reached either: {as_sentence(fault)}"
             shown = f"{shown} The fallback model did not reply either."
         else:
-            spent, message = reply.spent, _without_calls(reply.message)
+            spent, message = reply.spent, reply.message
+            if message.tool_calls or message.invalid_tool_calls:  # a fallback with bound tools: they will never run
+                message = without_calls(message, message.text)
             text = "" if cut_off_by_provider(reply.message, state["messages"]) else reply.message.text
             if text.strip():
                 update["reason"] = f"{reason} The answer is the fallback model's."
@@ -102,15 +102,6 @@ def _stop_reason(budget: Budget, state: State) -> StopReason:
     return "invalid_decisions" if failure is not None and failure.signal in DECISION_SIGNALS else "max_steps"
 
 
-def _without_calls(reply: AIMessage) -> AIMessage:
-    """The fallback's answer. If it has bound tools, its calls will never run."""
-    if not reply.tool_calls and not reply.invalid_tool_calls:
-        return reply
-    rest = {key: value for key, value in reply.additional_kwargs.items() if key != "tool_calls"}
-    update = {"content": reply.text, "tool_calls": [], "invalid_tool_calls": [], "additional_kwargs": rest}
-    return reply.model_copy(update=update)
-
-
 def has_unfinished_work(state: State) -> bool:
     """Whether anything was done after the last answer."""
     return state["tally"]["spent"] != state["tally"]["mark"]["spent"] or not state["attempts"]
@@ -132,15 +123,17 @@ def _explanation(reason: str, best: Attempt | None) -> str:
 
 
 def _prompt(
-    actor: Actor, budget: Budget, state: State, config: RunnableConfig, best: Attempt | None, reason: str
+    parts: Parts, state: State, config: RunnableConfig, best: Attempt | None, reason: str
 ) -> Waits[list[AnyMessage]]:
     """The conversation without calls, then the latest answer, the checks' feedback and why the run stopped."""
     last = next((attempt for attempt in reversed(state["attempts"]) if attempt.answer is not None), best)
-    feedback = complaints(last.verdicts, budget.limits.success_score) if last is not None else ""
+    feedback = complaints(last.verdicts, parts.budget.limits.success_score) if last is not None else ""
     answer = fenced(bounded(last.answer)) if last is not None and last.answer else "none"
-    asking = actor.prompts.render("wrap_up", reason=fenced(reason), answer=answer, feedback=fenced(feedback) or "none")
+    asking = parts.actor.prompts.render(
+        "wrap_up", reason=fenced(reason), answer=answer, feedback=fenced(feedback) or "none"
+    )
     conversation = as_text(paired(state["messages"]), _as_prose)
-    prompt = yield from actor.prompt_for(state, conversation, config)
+    prompt = yield from parts.actor.prompt_for(state, conversation, config)
     return as_text([*prompt, HumanMessage(asking)], _as_prose)
 
 

@@ -17,14 +17,13 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph_reflexion.driver import Waits, call_function, either
 from langgraph_reflexion.memory import ErrorNotebook, Foreign, LessonBook
 from langgraph_reflexion.nodes.auditing.prompt_and_reply import (
+    AuditedRun,
     Memories,
     Report,
     errors_question,
-    labels_of,
     memories_question,
     read_memories,
     read_report,
-    tools_called,
 )
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.models.calling import call_silently, raise_control_flow
@@ -74,7 +73,7 @@ class Auditor:
     prompts: Prompts
     turns: int
     deadline: float
-    books: Callable[[Any, RunnableConfig], Books]
+    books: Callable[[AuditedRun, RunnableConfig], Books]
     uses_context: bool = False
     """Whether the run's context selects its model."""
 
@@ -93,14 +92,14 @@ class _NoAnswerError(Exception):
     """Why an auditor gave no result."""
 
 
-def audit_errors(auditor: Auditor, state: Any, config: RunnableConfig) -> Waits[Update]:
+def audit_errors(auditor: Auditor, run: AuditedRun, config: RunnableConfig) -> Waits[Update]:
     """Find what went wrong in the run, and save it in the notebook."""
-    messages, start, session = state["messages"], state["start"], state["session"]
+    messages, start, session = run["messages"], run["start"], run["session"]
     try:
-        question = errors_question(auditor.prompts, messages, start, session, state["failures"])
+        question = errors_question(auditor.prompts, run)
         reply = yield from _ask(auditor, question, config)
-        report = read_report(reply.text, labels_of(messages, start), tools_called(messages))
-        books, task = auditor.books(state, config), task_of(messages[start:])
+        report = read_report(reply.text, run)
+        books, task = auditor.books(run, config), task_of(messages[start:])
         foreign = Foreign(_foreign_texts(messages, reply, books.lessons), _user_texts(messages))
         findings = yield from _keep_findings(books, session, report, foreign, task)
     except Exception as fault:  # noqa: BLE001 - a model or a store: whatever it is costs this auditor alone
@@ -108,13 +107,13 @@ def audit_errors(auditor: Auditor, state: Any, config: RunnableConfig) -> Waits[
     return {"errors": {"score": report.score, "findings": findings, **_details(report, reply)}}
 
 
-def audit_memories(auditor: Auditor, state: Any, config: RunnableConfig) -> Waits[Update]:
+def audit_memories(auditor: Auditor, run: AuditedRun, config: RunnableConfig) -> Waits[Update]:
     """Find what is worth remembering about the user and the project, and save it in the lesson book."""
-    messages, start, session = state["messages"], state["start"], state["session"]
+    messages, start, session = run["messages"], run["start"], run["session"]
     try:
-        book = auditor.books(state, config).lessons
+        book = auditor.books(run, config).lessons
         known: list[Lesson] = (yield either(book.profile, book.aprofile)) if book is not None else []
-        question = memories_question(auditor.prompts, messages, start, session, known)
+        question = memories_question(auditor.prompts, run, known)
         reply = yield from _ask(auditor, question, config)
         found = read_memories(reply.text)
         user = _user_texts(messages[start:])

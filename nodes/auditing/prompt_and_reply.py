@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from typing_extensions import TypedDict
 
 from langgraph_reflexion.memory import finding_of
 from langgraph_reflexion.nodes.models.transcript import as_messages, bounded, fenced, transcript
@@ -21,6 +22,8 @@ EARLIER_TOKENS = 1_000
 """Tokens of the run and of earlier messages. Together they fit a small model's context of 16,000."""
 LONGEST_TEXT = 4_000
 """Characters of the task and of the answer: about 1,000 tokens each."""
+LATEST = 20
+"""Earlier messages that may be shown: as many as their tokens hold if they are short."""
 MOST_KNOWN = 100
 """Known memories in a prompt, the newest: about 3,000 tokens at their usual length."""
 MOST_FAILURES = 20
@@ -32,6 +35,21 @@ KINDS = ("rule", "project", "preference")
 LONGEST_NAME = 64
 """Characters of a memory's name, as many as providers allow for the name of a tool."""
 _SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+class AuditedRun(TypedDict, total=False):
+    """What the auditors get of a finished run, as plain data and messages."""
+
+    messages: list[AnyMessage]
+    start: int
+    """The index of the run's first message."""
+    session: str
+    failures: list[str]
+    namespace: list[str] | None
+    """The namespace of the agent's memory. None if the notebook and the book were passed in."""
+    errors: dict[str, Any]
+    memories: dict[str, Any]
+    learned: dict[str, Any]
 
 
 class Report(NamedTuple):
@@ -58,54 +76,42 @@ def transcript_in(given: Any) -> list[AnyMessage]:
     return messages
 
 
-def errors_question(prompts: Prompts, messages: Sequence[AnyMessage], start: int, session: str, failures: Any) -> str:
+def errors_question(prompts: Prompts, run: AuditedRun) -> str:
     """The prompt of the error auditor."""
-    failed = [message for message in messages[start:] if isinstance(message, ToolMessage) and message.status == "error"]
-    lines = [*failures, *(f"tool_error {message.name or ''}: {message.text}" for message in failed)]
+    messages = run["messages"][run["start"] :]
+    failed = [message for message in messages if isinstance(message, ToolMessage) and message.status == "error"]
+    lines = [*run["failures"], *(f"tool_error {message.name or ''}: {message.text}" for message in failed)]
     listed = "\n".join(f"- {bounded(line, 500)}" for line in dict.fromkeys(lines[:MOST_FAILURES]))
     beside = prompts.render("audit_failures", failures=fenced(listed) or "none")
-    return _question(prompts, messages, start, session, beside)
+    return _question(prompts, run, beside)
 
 
-def memories_question(
-    prompts: Prompts, messages: Sequence[AnyMessage], start: int, session: str, known: Sequence[Lesson]
-) -> str:
+def memories_question(prompts: Prompts, run: AuditedRun, known: Sequence[Lesson]) -> str:
     """The prompt of the memory auditor, with the known names."""
     listed = "\n".join(
         f"- {memory.kind} {memory.name}: {' '.join(memory.text.split())}" for memory in known[-MOST_KNOWN:]
     )
     beside = prompts.render("audit_known", known=fenced(listed) or "nothing yet")
-    return _question(prompts, messages, start, session, beside)
+    return _question(prompts, run, beside)
 
 
-def _question(prompts: Prompts, messages: Sequence[AnyMessage], start: int, session: str, beside: str) -> str:
-    run = messages[start:]
-    task = next((message.text for message in run if is_from_user(message)), run[0].text)
-    answer = run[-1].text if isinstance(run[-1], AIMessage) else ""
-    shown = transcript(run, TRANSCRIPT_TOKENS)
-    if start:
-        earlier = transcript(messages[max(0, start - 20) : start], EARLIER_TOKENS).replace("[m", "[before ")
+def _question(prompts: Prompts, run: AuditedRun, beside: str) -> str:
+    start = run["start"]
+    earlier_messages, messages = run["messages"][max(0, start - LATEST) : start], run["messages"][start:]
+    task = next((message.text for message in messages if is_from_user(message)), messages[0].text)
+    answer = messages[-1].text if isinstance(messages[-1], AIMessage) else ""
+    shown = transcript(messages, TRANSCRIPT_TOKENS)
+    if earlier_messages:
+        earlier = transcript(earlier_messages, EARLIER_TOKENS).replace("[m", "[before ")
         shown = f"Before this run:\n{earlier}\n\nThis run:\n{shown}"
     return prompts.render(
         "audit_run",
-        session=fenced(bounded(session, 200)) or "none",
+        session=fenced(bounded(run["session"], 200)) or "none",
         task=fenced(bounded(task, LONGEST_TEXT)),
         answer=fenced(bounded(answer, LONGEST_TEXT)) or "none",
         beside=beside,
         transcript=shown,
     )
-
-
-def labels_of(messages: Sequence[AnyMessage], start: int) -> dict[str, str]:
-    """The labels by which messages of the run may be cited, with what is saved: the id, else the label."""
-    labels = {f"m{i}": message.id or f"m{i}" for i, message in enumerate(messages[start:], 1)}
-    return {**labels, **{message.id: message.id for message in messages[start:] if message.id}}
-
-
-def tools_called(messages: Sequence[AnyMessage]) -> list[str]:
-    """The tools that a run called, in order."""
-    calls = [call["name"] for message in messages if isinstance(message, AIMessage) for call in message.tool_calls]
-    return list(dict.fromkeys(calls))
 
 
 def fault_in(text: str, key: str) -> str | None:
@@ -119,8 +125,14 @@ def fault_in(text: str, key: str) -> str | None:
     return None
 
 
-def read_report(text: str, labels: Mapping[str, str], tools: list[str]) -> Report:
+def read_report(text: str, run: AuditedRun) -> Report:
     """The valid findings of a reply. Evidence that does not exist is dropped."""
+    messages = run["messages"][run["start"] :]
+    # Messages may be cited by label or id. What is saved is the id, or the label of a message without one.
+    labels = {f"m{i}": message.id or f"m{i}" for i, message in enumerate(messages, 1)}
+    labels |= {message.id: message.id for message in messages if message.id}
+    called = (call for message in run["messages"] if isinstance(message, AIMessage) for call in message.tool_calls)
+    tools = list(dict.fromkeys(call["name"] for call in called))
     data = _object(text)
     found, left_out = _each(data["findings"], lambda given: _finding(given, labels, tools))
     score = score_in(data.get("score"))

@@ -5,26 +5,21 @@ It may leave a note for the next decision, or ask for another plan. It writes no
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, ConfigDict, Field
 
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.memory import Foreign, screen
-from langgraph_reflexion.nodes.budget import Budget, usage_of
-from langgraph_reflexion.nodes.decide import Actor
 from langgraph_reflexion.nodes.exceptions import model_fault
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.models.calling import COST_OF_NO_REPLY, Meter, raise_control_flow
 from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.nodes.models.response_format import ask_for_json
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
-from langgraph_reflexion.nodes.recall import AgentMemory
-from langgraph_reflexion.nodes.reflection import Reflector
+from langgraph_reflexion.nodes.observe import observe
+from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.remember import foreign_in
-from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.state import State, Update, task_in
 from langgraph_reflexion.text.json_text import read_json
 
@@ -45,25 +40,18 @@ class SelfCheck(BaseModel):
     next_action: str = Field(default="", description="What to do next, in a sentence.")
 
 
-def observe_and_self_check(
-    reflector: Reflector,
-    actor: Actor,
-    observing: Callable[[State, RunnableConfig], Update],
-    memory: AgentMemory,
-    budget: Budget,
-    state: State,
-    config: RunnableConfig,
-) -> Waits[Update]:
+def observe_and_self_check(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     """Observe the turn's calls and, if it is time, add a self-check."""
-    update = observing(state, config)
+    budget = parts.budget
+    update = observe(parts, state, config)
     after: State = {**state, **update}  # type: ignore[typeddict-item] # an update holds fields of the state
-    if not _is_due(budget, state, update) or after["decision"] is not None or state["handoffs"]:
+    if not _is_due(budget.limits.inline_every, state, update) or after["decision"] is not None or state["handoffs"]:
         return update
     if budget.exhausted(after) is not None:
         return update
-    model = yield from reflector.model_for(actor, state, config)
+    model = yield from parts.reflector.model_for(parts.actor, state, config)
     meter = Meter()
-    check = yield from _ask(actor.prompts, budget, after, config, model, meter)
+    check = yield from _ask(parts, after, config, model, meter)
     update["tally"] = budget.tally(state, reflecting=meter.spent)
     emit(
         config,
@@ -71,21 +59,21 @@ def observe_and_self_check(
         step=state["tally"]["steps"],
         run_id=state["about"]["id"],
         check=check.model_dump(mode="json") if check is not None else None,
-        usage=usage_of(meter.spent).model_dump(),
+        usage=meter.spent.model_dump(),
     )
     if check is None:
         return update
-    foreign = foreign_in(after, memory.policy.trusted_tools)
-    return {**update, **_consequence(actor.prompts, budget, after, check, foreign)}
+    foreign = foreign_in(after, parts.memory.policy.trusted_tools)
+    return {**update, **_consequence(parts, after, check, foreign)}
 
 
-def _is_due(budget: Budget, state: State, update: Update) -> bool:
+def _is_due(every: int, state: State, update: Update) -> bool:
     failed = any(failure.signal == "tool_error" for failure in update.get("failures", []))
     before = any(failure.signal == "tool_error" for failure in state["failures"])
-    return bool(state["tally"]["steps"] % budget.limits.inline_every == 0 or (failed and not before))
+    return bool(state["tally"]["steps"] % every == 0 or (failed and not before))
 
 
-def _consequence(prompts: Prompts, budget: Budget, state: State, check: SelfCheck, foreign: Foreign) -> Update:
+def _consequence(parts: Parts, state: State, check: SelfCheck, foreign: Foreign) -> Update:
     """The update after a self-check: nothing, a note, or a request for another plan.
 
     Text that copies a tool or page, or imitates instructions, is left out, as in a reflection.
@@ -100,23 +88,22 @@ def _consequence(prompts: Prompts, budget: Budget, state: State, check: SelfChec
     advice = [f"Next: {action}"] if action else []
     if check.should_replan:
         advice.append("Make another plan before you continue.")
-    note = prompts.render(
+    note = parts.actor.prompts.render(
         "on_track",
-        left=_steps_left(budget, state),
+        left=_steps_left(parts, state),
         issues=fenced("\n".join(f"- {issue}" for issue in issues)),
         action=fenced(" ".join(advice)),
     )
     return {"hint": note}
 
 
-def _steps_left(budget: Budget, state: State) -> int:
-    return max(0, budget.limits.max_steps - state["tally"]["steps"])
+def _steps_left(parts: Parts, state: State) -> int:
+    return max(0, parts.budget.limits.max_steps - state["tally"]["steps"])
 
 
-def _ask(
-    prompts: Prompts, budget: Budget, state: State, config: RunnableConfig, model: Model, meter: Meter
-) -> Waits[SelfCheck | None]:
+def _ask(parts: Parts, state: State, config: RunnableConfig, model: Model, meter: Meter) -> Waits[SelfCheck | None]:
     """Ask once. None if the reply cannot be parsed: the run continues without it."""
+    prompts = parts.actor.prompts
     question = prompts.render(
         "self_check",
         task=fenced(bounded(task_in(state), 4_000)),
@@ -124,10 +111,10 @@ def _ask(
         or "none",
         transcript=transcript(state["messages"], TRANSCRIPT_TOKENS),
         taken=state["tally"]["steps"],
-        left=_steps_left(budget, state),
+        left=_steps_left(parts, state),
     )
     schema = {**SelfCheck.model_json_schema(), "required": list(SelfCheck.model_fields)}
-    messages, seconds = [HumanMessage(question)], budget.seconds_left(state)
+    messages, seconds = [HumanMessage(question)], parts.budget.seconds_left(state)
     try:
         reply = yield from ask_for_json(
             model, messages, config, "SelfCheck", schema, prompts=prompts, seconds=seconds, silent_as="self_check"

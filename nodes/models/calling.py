@@ -20,12 +20,11 @@ from langgraph_reflexion.driver import Wait, Waits, pause, within
 from langgraph_reflexion.nodes.exceptions import is_lost_connection, pause_before
 from langgraph_reflexion.nodes.host import silent_graph_config
 from langgraph_reflexion.nodes.models.choice import Model
+from langgraph_reflexion.schemas import Usage
 from langgraph_reflexion.text.json_text import map_texts, valid_text
 
 M = TypeVar("M", bound=BaseMessage)
-Spent = list[int]
-"""Input, output and total tokens, and calls."""
-COST_OF_NO_REPLY: Spent = [0, 0, 0, 1]
+COST_OF_NO_REPLY = Usage(calls=1)
 """The cost of a call that raised: its tokens are not known."""
 NO_OBJECT = "its arguments are not a JSON object"
 
@@ -34,7 +33,7 @@ class Reply(NamedTuple):
     """A reply and its cost."""
 
     message: AIMessage
-    spent: Spent
+    spent: Usage
 
 
 def call_model(
@@ -223,27 +222,22 @@ def _endings(reply: BaseMessage) -> set[str]:
 # ---------------------------------------------------------------- what it cost
 
 
-def spent_on(message: AIMessage) -> Spent:
+def spent_on(message: AIMessage) -> Usage:
     """The cost of one reply."""
     usage: dict[str, Any] = dict(message.usage_metadata or {})
     read, written, total = (int(usage.get(name) or 0) for name in ("input_tokens", "output_tokens", "total_tokens"))
-    return [read, written, total or read + written, 1]
-
-
-def add_spent(left: Spent, right: Spent) -> Spent:
-    """The sum of two costs."""
-    return [a + b for a, b in zip(left, right, strict=True)]
+    return Usage(input=read, output=written, total=total or read + written, calls=1)
 
 
 class Meter:
     """Counts the tokens and calls of several model calls, also of those in the caller's code."""
 
     def __init__(self) -> None:
-        self.spent: Spent = [0, 0, 0, 0]
+        self.spent = Usage()
 
-    def add(self, spent: Spent) -> None:
+    def add(self, spent: Usage) -> None:
         """Add the cost of one call."""
-        self.spent = add_spent(self.spent, spent)
+        self.spent += spent
 
 
 class _Count(BaseCallbackHandler):

@@ -7,55 +7,38 @@ at its end, and the model's next steps come after it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import Runnable
 
-from langgraph_reflexion.driver import INJECTED, Waits, accepts, either
+from langgraph_reflexion.driver import INJECTED, accepts
 from langgraph_reflexion.memory import record_text, suspicion
 from langgraph_reflexion.nodes.host import as_runnable
-from langgraph_reflexion.nodes.models.transcript import as_messages, bounded, fenced
+from langgraph_reflexion.nodes.models.transcript import bounded, fenced
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Failure, Lesson, Reflection
 from langgraph_reflexion.state import FailureTurn, Recalled, State, last_id
 from langgraph_reflexion.text.likeness import same
 
-Prompt = str | SystemMessage | Runnable[Any, Any] | Callable[..., Any] | None
+Instructions = SystemMessage | Runnable[Any, Any] | None
+"""What the agent is told: a system message, or what makes the whole prompt of the state."""
 
 
-class Instructions:
-    """The caller's prompt, in any format that a LangGraph agent accepts."""
-
-    def __init__(self, prompt: Prompt) -> None:
-        self._system: SystemMessage | None = None
-        self._runnable: Runnable[Any, Any] | None = None
-        if isinstance(prompt, str):
-            self._system = SystemMessage(content=prompt)
-        elif isinstance(prompt, SystemMessage):
-            self._system = prompt
-        elif isinstance(prompt, Runnable):
-            self._runnable = prompt
-        elif callable(prompt) and not isinstance(prompt, type):
-            if not accepts(prompt, None, besides=INJECTED):
-                raise ValueError(f"A function given as `prompt` must take the state, got {prompt!r}")
-            self._runnable = as_runnable(prompt, "Prompt")
-        elif prompt is not None:
-            raise ValueError(
-                f"`prompt` must be text, a SystemMessage, a function of the state or a Runnable, got {prompt!r}"
-            )
-
-    def prompt_for(
-        self, conversation: Sequence[AnyMessage], view: Callable[[], Any], config: RunnableConfig
-    ) -> Waits[list[AnyMessage]]:
-        """The conversation for the model, with the caller's instructions."""
-        if self._runnable is None:
-            return [self._system, *conversation] if self._system is not None else list(conversation)
-        given = yield either(self._runnable.invoke, self._runnable.ainvoke, view(), config)
-        if not (messages := as_messages(given)):
-            raise ValueError(f"`prompt` must return messages or text, got {given!r}")
-        return messages
+def instructions_of(prompt: Any) -> Instructions:
+    """The caller's prompt, in any format that a LangGraph agent accepts. An invalid value is an error here."""
+    if isinstance(prompt, str):
+        return SystemMessage(content=prompt)
+    if prompt is None or isinstance(prompt, (SystemMessage, Runnable)):
+        return prompt
+    if not callable(prompt) or isinstance(prompt, type):
+        raise ValueError(
+            f"`prompt` must be text, a SystemMessage, a function of the state or a Runnable, got {prompt!r}"
+        )
+    if not accepts(prompt, None, besides=INJECTED):
+        raise ValueError(f"A function given as `prompt` must take the state, got {prompt!r}")
+    return as_runnable(prompt, "Prompt")
 
 
 def extend_system_message(messages: Sequence[AnyMessage], *sections: str) -> list[AnyMessage]:

@@ -19,7 +19,14 @@ from pydantic import ValidationError
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.models.calling import media_in, stopped_by_provider
 from langgraph_reflexion.nodes.models.decision_json import Invalid, names_a_field, read_object
-from langgraph_reflexion.nodes.models.transcript import bounded, calls_in, media_blocks, not_run, readable
+from langgraph_reflexion.nodes.models.transcript import (
+    bounded,
+    calls_in,
+    media_blocks,
+    not_run,
+    readable,
+    without_calls,
+)
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Action, Decision
 
@@ -91,11 +98,8 @@ class Native:
 
     def to_message(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
         """The reply for `messages`. A call without an id gets one that starts with `stem`."""
-        if decision.action != "finish" or not reply.tool_calls:
-            return reply
-        # The answer came as a call, which would never get an answer.
-        rest = {name: value for name, value in reply.additional_kwargs.items() if name != "tool_calls"}
-        return reply.model_copy(update={"content": decision.final, "tool_calls": [], "additional_kwargs": rest})
+        came_as_call = decision.action == "finish" and reply.tool_calls
+        return without_calls(reply, decision.final or "") if came_as_call else reply
 
     def invalid_turn(self, reply: AIMessage, reason: str) -> list[AnyMessage]:
         """An invalid reply as it is shown to the model again."""

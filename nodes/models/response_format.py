@@ -21,7 +21,6 @@ from langgraph_reflexion.nodes.models.calling import (
     COST_OF_NO_REPLY,
     Meter,
     Reply,
-    add_spent,
     call_model,
     metered,
     raise_control_flow,
@@ -86,15 +85,12 @@ class ResponseFormat:
         """Whether its values are objects of one kind, because providers accept no other schema for answers or tools."""
         return self.json_schema.get("type", "object") == "object" and "properties" in self.json_schema
 
-    def binding(self) -> dict[str, Any]:
-        """The arguments that bind the schema to a request, if the provider enforces schemas."""
+    def binding_for(self, model: Model, *, beside_tools: bool) -> dict[str, Any]:
+        """The arguments that bind the schema to each request of a model whose provider enforces schemas, else none."""
+        is_enforced = self.forced or (not self.is_tool and enforces_schemas(model, beside_tools=beside_tools))
+        if not (is_enforced and self.is_object):
+            return {}
         return schema_binding(self.name, {"title": self.name, **self.json_schema}, strict=self._strict)
-
-    def is_bound_to(self, model: Model, *, beside_tools: bool) -> bool:
-        """Whether it is part of each request of this model."""
-        if not self.is_object:
-            return False
-        return self.forced or (not self.is_tool and enforces_schemas(model, beside_tools=beside_tools))
 
     def read(self, text: str) -> tuple[Any, str]:
         """The value in an answer's text, or what is wrong with it."""
@@ -147,7 +143,7 @@ class ResponseFormat:
             except Exception as fault:
                 raise_control_flow(fault)
                 if model_fault(fault) != "setting":
-                    if not meter.spent[3]:
+                    if not meter.spent.calls:
                         meter.add(COST_OF_NO_REPLY)
                     return None, describe(fault)
                 if status_of(fault) in (401, 403):
@@ -224,7 +220,7 @@ def ask_for_json(
     if prompts is not None:
         question = HumanMessage(with_schema(question.text, schema, prompts))
     reply = yield from call_model(model, [question, *rest], config, **options)
-    return Reply(reply.message, add_spent(reply.spent, COST_OF_NO_REPLY)) if refused else reply
+    return Reply(reply.message, reply.spent + COST_OF_NO_REPLY) if refused else reply
 
 
 def format_of(value: Any) -> ResponseFormat:

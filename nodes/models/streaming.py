@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, message_chunk_to_message
+from langchain_core.messages import AIMessage, AIMessageChunk, message_chunk_to_message
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.graph.message import push_message
 
-from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.nodes.host import streams_tokens
-from langgraph_reflexion.nodes.models.calling import Reply, call_model
 from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.text.json_text import OpenError, TangledError, Torn, after_thinking, unescape, values_in
 
@@ -30,24 +26,11 @@ _HIGH = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}|[\ud800-\udbff]")
 """The first half of a character, which waits for the other."""
 
 
-def call_json_model(
-    model: Model,
-    messages: Sequence[AnyMessage],
-    config: RunnableConfig,
-    *,
-    seconds: float | None = None,
-    retries: int = 0,
-) -> Waits[Reply]:
-    """The reply of a model under the JSON protocol. If a caller streams tokens, only those of `final` are streamed.
+class StreamedFinal(Runnable[Any, Any]):
+    """A model under the JSON protocol, of whose reply only the text of `final` is streamed to the user.
 
-    The object itself is not for the user, so the model's own stream is tagged `nostream`.
+    The object itself is not for the user, so the model's own stream must be tagged `nostream`.
     """
-    asked = _Streamed(model) if streams_tokens(config) else model
-    return (yield from call_model(asked, messages, config, seconds=seconds, retries=retries, silent_as="decide"))
-
-
-class _Streamed(Runnable[Any, Any]):
-    """A model whose reply is gathered from its stream."""
 
     def __init__(self, model: Model) -> None:
         self._model = model

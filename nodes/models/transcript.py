@@ -93,7 +93,7 @@ def paired(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
 
 def with_ids(reply: AIMessage) -> AIMessage:
     """The reply with an id for each call, because some servers give none, or the same one twice."""
-    ids = [call["id"] for call in [*reply.tool_calls, *reply.invalid_tool_calls]]
+    ids = call_ids(reply)
     if all(ids) and len(set(ids)) == len(ids):
         return reply
     stem = reply.id or uuid4().hex
@@ -112,6 +112,13 @@ def calls_in(message: AnyMessage) -> list[dict[str, str]]:
         return []
     calls = [*message.tool_calls, *message.invalid_tool_calls]
     return [{"id": str(call["id"]), "name": call["name"] or ""} for call in calls if call["id"] is not None]
+
+
+def without_calls(turn: AIMessage, text: str) -> AIMessage:
+    """A turn as an answer with this text. Its calls, which would never get an answer, are gone."""
+    rest = {name: value for name, value in turn.additional_kwargs.items() if name != "tool_calls"}
+    update = {"content": text, "tool_calls": [], "invalid_tool_calls": [], "additional_kwargs": rest}
+    return turn.model_copy(update=update)
 
 
 def not_run(turn: AnyMessage, call: dict[str, str], why: str = NOT_RUN) -> ToolMessage:

@@ -41,7 +41,7 @@ class About(TypedDict):
 class AttemptStart(TypedDict):
     """The start of the current attempt: the run's cost, failures and waiting time until then."""
 
-    spent: list[int]
+    spent: dict[str, int]
     at: float
     failures: int
     waited: float
@@ -65,9 +65,9 @@ class Tally(TypedDict):
     """When this was last written, to subtract the time until a person answers."""
     waited: float
     """Seconds spent waiting for a person so far."""
-    spent: list[int]
-    """Input, output and total tokens, and model calls. Those of reflections are also in `reflecting`."""
-    reflecting: list[int]
+    spent: dict[str, int]
+    """A `Usage` as plain data, without zeros. That of reflections is in `reflecting`."""
+    reflecting: dict[str, int]
     mark: AttemptStart
 
 

@@ -29,8 +29,9 @@ from langgraph.types import Command
 from langgraph_reflexion.context import Limits, MemoryPolicy, aware
 from langgraph_reflexion.driver import Waits, run_async, run_sync, within
 from langgraph_reflexion.graph.agent import AGENT
-from langgraph_reflexion.graph.parts import Parts, check_settings, nodes_of, warn_of_unused_score
+from langgraph_reflexion.graph.layout import NODES
 from langgraph_reflexion.graph.routing import Routes
+from langgraph_reflexion.graph.settings import check_settings, warn_of_unused_score
 from langgraph_reflexion.middleware.requests import NO_MODEL, HandlerModel, text_of
 from langgraph_reflexion.middleware.state import (
     OVER,
@@ -49,14 +50,11 @@ from langgraph_reflexion.middleware.state import (
 )
 from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.budget import Budget
-from langgraph_reflexion.nodes.decide import Actor
-from langgraph_reflexion.nodes.finish import end_message
+from langgraph_reflexion.nodes.finish import end_message, finish
 from langgraph_reflexion.nodes.host import was_resumed
 from langgraph_reflexion.nodes.models.choice import FixedModel, model_for, tool_name
-from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import Native
-from langgraph_reflexion.nodes.recall import AgentMemory
-from langgraph_reflexion.nodes.reflection import Reflector
+from langgraph_reflexion.nodes.parts import Actor, AgentMemory, Parts, Reflector
 from langgraph_reflexion.nodes.tool import blocked_message, map_messages, message_of_error, run_call
 from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox, toolbox_of
@@ -116,18 +114,19 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         warn_of_unused_score(limits, checks)
         off = {field: value for field, value in NO_LIMITS.items() if field not in limits.model_fields_set}
         prompt_files, now = Prompts(prompts), aware(clock)
+        own_model, judges = model_for(reflector, "reflector"), named_checks(checks)
         self._is_named = name is not None
-        self._asks_person = any(check.asks_person for check in named_checks(checks))
+        self._asks_person = any(check.asks_person for check in judges)
         self._parts = Parts(
             actor=Actor(
-                choice=FixedModel(model_for(reflector, "reflector"), missing=NO_MODEL),
+                choice=FixedModel(own_model, missing=NO_MODEL),
                 protocol=Native(()),
                 prompts=prompt_files,
                 raises_faults=True,
             ),
             tools=toolbox_of(()),
-            evaluator=Evaluator(named_checks(checks), None, named_tool_checks(tool_checks, None)),
-            reflector=Reflector(model_for(reflector, "reflector")),
+            evaluator=Evaluator(judges, None, named_tool_checks(tool_checks, None)),
+            reflector=Reflector(own_model),
             fallback=None,
             memory=AgentMemory(memory, name or AGENT, store, now, prompts=prompt_files),
             budget=Budget(limits.model_copy(update=off), now),
@@ -182,11 +181,10 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _begin(self, values: Mapping[str, Any], config: RunnableConfig) -> Update:
         """Start a run. The nodes after `begin` need the model and the tools, which only a request has."""
-        parts, memory = self._parts, self._parts.memory
-        agent = _agent_name(config)
+        parts, agent = self._parts, _agent_name(config)
         if agent is not None and not self._is_named:
-            memory = replace(memory, agent=agent)
-        update = begin(parts.actor, memory, parts.budget, read_state(values), config)
+            parts = replace(parts, memory=replace(parts.memory, agent=agent))
+        update = begin(parts, read_state(values), config)
         # Another middleware may summarize the message with the task.
         task = update["about"]["task"] or task_of([*(values.get("messages") or []), *update.get("messages", [])])
         update["about"] = {**update["about"], "task": task}
@@ -212,7 +210,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         actor = replace(
             self._parts.actor,
             choice=FixedModel(request.model, model, missing=NO_MODEL),
-            instructions=Instructions(request.system_message),
+            instructions=request.system_message,
         )
         tools = self._tools_of(request.tools)
         # LangChain asks the model for an answer here: a turn of `return_direct` tools alone goes to `after_agent`.
@@ -282,8 +280,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         if blocked is not None:
             return blocked_message(call, blocked["result"])
         result = yield from run_call(
-            parts.evaluator,
-            parts.budget,
+            parts,
             call,
             request.tool,
             lambda seconds: within(seconds, lambda: handler(request), lambda: handler(request)),
@@ -317,7 +314,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         elif node != "finish":
             state = ended_by_another(parts.budget, state, config)
         parts = replace(parts, actor=replace(parts.actor, name=_agent_name(config)))
-        ended = yield from nodes_of(parts)["finish"](with_current_message(state), config)
+        ended = yield from finish(parts, with_current_message(state), config)
         update: Update = {
             "outcome": cast("Update", ended)["outcome"],
             "reflexion": {**values["reflexion"], "next": OVER},
@@ -371,10 +368,9 @@ def run_nodes(
         "remember": lambda _: "recall",
         "wrap_up": lambda _: "finish",
     }
-    nodes = nodes_of(parts)
     while node not in until:
         seen = state if node != "decide" or conversation is None else {**state, "messages": list(conversation)}
-        update = nodes[node](seen, config)
+        update = NODES[node](parts, seen, config)
         if isinstance(update, Generator):
             update = yield from update
         if node == "decide":

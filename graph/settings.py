@@ -1,10 +1,9 @@
-"""The parts that a graph's nodes use, built from the caller's settings. Invalid settings are refused here."""
+"""Check what a caller passes to a factory, and make the protocol and the models of it."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -16,57 +15,12 @@ from langgraph.store.base import BaseStore
 from langgraph_reflexion.context import Limits, MemoryPolicy
 from langgraph_reflexion.driver import accepts, is_async, model_named
 from langgraph_reflexion.memory import store_hint
-from langgraph_reflexion.nodes.ask import ask
-from langgraph_reflexion.nodes.begin import begin
-from langgraph_reflexion.nodes.budget import Budget
-from langgraph_reflexion.nodes.check import check
-from langgraph_reflexion.nodes.decide import Actor, decide
-from langgraph_reflexion.nodes.finish import finish
 from langgraph_reflexion.nodes.models.choice import Model, ModelChoice, bound_names, can_call_tools, tool_name
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, Json, ModelProtocol, Native, Parser
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat
-from langgraph_reflexion.nodes.observe import observe
-from langgraph_reflexion.nodes.recall import AgentMemory, recall
-from langgraph_reflexion.nodes.reflect import reflect
-from langgraph_reflexion.nodes.reflection import Reflector
-from langgraph_reflexion.nodes.remember import remember
-from langgraph_reflexion.nodes.tool import run_tool
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
-from langgraph_reflexion.nodes.verdicts import Evaluator
-from langgraph_reflexion.nodes.wrap_up import wrap_up
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.text.literals import hide_password
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What the nodes of one graph share. Each node gets the parts it uses. They never change."""
-
-    actor: Actor
-    tools: Toolbox
-    evaluator: Evaluator
-    reflector: Reflector
-    fallback: Model | None
-    memory: AgentMemory
-    budget: Budget
-
-
-def nodes_of(parts: Parts) -> dict[str, Callable[..., Any]]:
-    """The nodes of an agent by name, each with the parts it uses. A trial and the middleware have some of them."""
-    actor, tools, evaluator, memory, budget = parts.actor, parts.tools, parts.evaluator, parts.memory, parts.budget
-    return {
-        "begin": partial(begin, actor, memory, budget),
-        "recall": partial(recall, memory, tools, budget),
-        "decide": partial(decide, actor, tools, budget),
-        "tool": partial(run_tool, tools, evaluator, actor.view, budget),
-        "observe": partial(observe, tools, budget, actor.prompts),
-        "ask": partial(ask, actor.protocol, tools, actor.view),
-        "check": partial(check, evaluator, actor, budget),
-        "reflect": partial(reflect, parts.reflector, actor, tools, memory, budget),
-        "remember": partial(remember, memory, evaluator, tools, budget),
-        "wrap_up": partial(wrap_up, parts.fallback, actor, budget),
-        "finish": partial(finish, actor, tools, evaluator, memory, budget),
-    }
 
 
 def check_settings(
@@ -195,6 +149,4 @@ def _format_binding(
     """What binds the response format to a request: a call that is required, or a schema that the provider enforces."""
     if protocol.answer_schema is not None:
         return {"tool_choice": "any"}
-    if response_format is None or not response_format.is_bound_to(model, beside_tools=beside_tools):
-        return {}
-    return response_format.binding()
+    return {} if response_format is None else response_format.binding_for(model, beside_tools=beside_tools)
