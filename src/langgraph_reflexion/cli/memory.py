@@ -183,7 +183,7 @@ def _runs(session: BookSession) -> int:
 
 
 def _explain(session: BookSession) -> int:
-    given = session.args.run
+    given = session.args.id
     runs = [run.id for run in session.book.episodes(1 if given is None else None)]
     if not runs:
         raise WrongUse(f"there are {session.describe_empty('episodes')}")
