@@ -228,7 +228,7 @@ def test_people_approve_retire_and_restore(ids, run_cli, refused):
     assert status_of(ids[0]) == "active"
     assert run_cli("retire", ids[0], "--json")["status"] == status_of(ids[0]) == "retired"
     assert run_cli("restore", ids[0], "--json")["status"] == status_of(ids[0]) == "active"
-    assert "restore is for retired, superseded and quarantined lessons" in refused("restore", ids[0])
+    assert "`restore` is for retired, superseded and quarantined lessons" in refused("restore", ids[0])
 
 
 def test_a_change_or_all_that_a_run_changed_is_taken_back(ids, run_cli, refused):
@@ -237,7 +237,7 @@ def test_a_change_or_all_that_a_run_changed_is_taken_back(ids, run_cli, refused)
     assert change in run_cli("undo", change[:-1])
     assert status_of(ids[0]) == "candidate"
     assert "there is no change or run 'friday'" in refused("undo", "friday")
-    assert "say what to undo" in refused("undo")
+    assert "exactly one of: the id of a change, the id of a run" in refused("undo")
     run_cli("undo", "--since", "2001-01-01")
     assert {one["status"] for one in run_cli("list", "--json")} == {"retired"}
 
@@ -513,8 +513,8 @@ class Twice:
         (["memory", "list", "--store", "lessons.db", "--namespace", "a//b"], "such as planner/ada, got 'a//b'"),
         (["memory", "list", "--store", "lessons.db", "--namespace", "a/{b}"], "such as planner/ada, got 'a/{b}'"),
         (["memory", "list", "--store", "lessons.db", "--namespace", "a\udcff"], "such as planner/ada, got 'a\\udcff'"),
-        (["memory", "import", "nowhere.jsonl", "--store", "lessons.db"], "cannot read nowhere.jsonl: No such file"),
-        (["memory", "export", "nowhere/x", "--store", "lessons.db"], "cannot write nowhere/x: No such file"),
+        (["memory", "import", "nowhere.jsonl", "--store", "lessons.db"], "nowhere.jsonl: No such file"),
+        (["memory", "export", "nowhere/x", "--store", "lessons.db"], "nowhere/x: No such file"),
     ],
 )
 @pytest.mark.usefixtures("ids")

@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.run is None:
         args.parser.print_help(sys.stderr)
         return 2
-    from langgraph_reflexion.cli.console import Page, WrongUse
+    from langgraph_reflexion.cli.console import Page, WrongUse, summarize
     from langgraph_reflexion.errors import ReflexionError
 
     try:
@@ -52,13 +52,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (WrongUse, ReflexionError) as error:
         Page(sys.stderr).command(f"{NAME}: {error}")
         return 2 if isinstance(error, WrongUse) else 1
+    except ValueError as error:  # an option's value that the library refuses
+        Page(sys.stderr).command(f"{NAME}: {summarize(error)}")
+        return 2
     except KeyboardInterrupt:
         Page(sys.stderr).line(f"{NAME}: interrupted")
         return 130
     except OSError as error:
         if error.filename is not None:
             Page(sys.stderr).command(f"{NAME}: {error.filename}: {error.strerror}")
-            return 1
+            return 2 if isinstance(error, FileNotFoundError) else 1
         if error.errno not in UNWRITABLE:
             raise
         if error.errno != errno.EPIPE:  # the reader of a pipe may close it, as `head` does
@@ -87,7 +90,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="LangGraph agents that learn from their own failures.",
         epilog="Exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted.",
     )
-    parser.set_defaults(run=None, parser=parser)
+    parser.set_defaults(run=None, parser=parser, store=None, namespace=None, json=False)
     parser.add_argument("--version", action="version", version=f"{NAME} {version(NAME)}")
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     demo = commands.add_parser(

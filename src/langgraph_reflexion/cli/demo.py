@@ -8,7 +8,7 @@ from typing import Any
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import Lesson, LessonBook, MemoryPolicy, Outcome, create_reflexion_agent
-from langgraph_reflexion.cli.console import INDENT, Page, count_of
+from langgraph_reflexion.cli.console import Page, count_of
 from langgraph_reflexion.cli.trace import STREAM, Trace, show_outcome
 from langgraph_reflexion.graph.demo import ALIKE, TASK, ScriptedPlanner, busy_times, is_free
 
@@ -63,17 +63,14 @@ def _title(page: Page, text: str) -> None:
 def _show_lesson(page: Page, lesson: Lesson, runs: list[Outcome]) -> None:
     """A lesson and its evidence."""
     evidence = [failure.evidence for run in runs if run.run_id in lesson.sources for failure in run.failures]
-    record = f"shown in {count_of(lesson.shown, 'run')}, won {lesson.wins} of {lesson.wins + lesson.losses}"
-    page.line(lesson.text, "yellow", lead=f"  {lesson.kind}  ")
-    for name, text in (
-        ("when", lesson.when),
-        ("why", lesson.why),
-        ("evidence", "; ".join(evidence)),
-        ("trust", f"{lesson.origin}, {lesson.status}"),
-        ("record", record),
-    ):
-        if text:
-            page.line(text, lead=f"{INDENT}  {name + ':':<10}")
+    values = {
+        "when": lesson.when,
+        "why": lesson.why,
+        "evidence": "; ".join(evidence),
+        "trust": f"{lesson.origin}, {lesson.status}",
+        "record": f"shown in {count_of(lesson.shown, 'run')}, won {lesson.wins} of {lesson.wins + lesson.losses}",
+    }
+    page.fields(values, title=f"{lesson.kind}: {lesson.text}")
 
 
 def _conclude(page: Page, lessons: list[Lesson], first: Outcome, second: Outcome, prompt: str) -> int:

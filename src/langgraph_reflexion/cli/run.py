@@ -31,7 +31,7 @@ def run(args: argparse.Namespace, page: Page) -> int:
     level = decisions.level
     decisions.setLevel(logging.ERROR)
     try:
-        with open_store(args, create=True) if args.store is not None else nullcontext() as store:
+        with open_store(args.store, create=True) if args.store is not None else nullcontext() as store:
             limits = {name: getattr(args, name) for name in ("max_steps", "deadline")}
             try:
                 agent = create_reflexion_agent(
