@@ -14,10 +14,10 @@ from typing import Any
 
 from langgraph.store.base import BaseStore
 
-from langgraph_reflexion import ReflexionError, StoreError
+from langgraph_reflexion import FaissStore, ReflexionError, StoreError
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, note, summarize
-from langgraph_reflexion.context import MemoryPolicy, Namespace
-from langgraph_reflexion.memory import resolve_namespace
+from langgraph_reflexion.context import Namespace
+from langgraph_reflexion.memory.arguments import label
 from langgraph_reflexion.text.literals import hide_password
 
 DEFAULT_NAMESPACE: Namespace = ("reflexion", "reflexion_agent")
@@ -25,8 +25,8 @@ DEFAULT_NAMESPACE: Namespace = ("reflexion", "reflexion_agent")
 NAMESPACES_IN_ERROR = 6
 """Namespaces in a message: about two lines of a terminal."""
 
-_NOT_IN_LABELS = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
-"""Control characters, and bytes that the shell passed and that are no UTF-8."""
+_LABEL = re.compile(r"[^{}\x00-\x1f\x7f\ud800-\udfff]+")
+"""A label of a namespace: without fields, control characters, and bytes that the shell passed and that are no UTF-8."""
 
 
 @contextmanager
@@ -45,19 +45,12 @@ def open_store(address: str | None, *, create: bool = False, hint: str = "") -> 
         raise WrongUse(f"--store {hide_password(address)}: there is no such file{hint}")
     if not create and file.is_file() and not file.stat().st_size:
         raise WrongUse(f"--store {address}: the file is empty{hint}")
-    with _open_sqlite_store(file) if _is_sqlite_store(file) else _open_faiss(file) as store:
-        yield store
-
-
-def _open_faiss(file: Path) -> AbstractContextManager[BaseStore]:
-    from langgraph_reflexion import FaissStore
-
     try:
-        return FaissStore(file)
+        opened = _open_sqlite_store(file) if _is_sqlite_store(file) else FaissStore(file)
     except StoreError as error:
         raise WrongUse(summarize(error)) from error
-    except OSError as error:
-        raise WrongUse(f"--store {file}: {error.strerror or error}") from error
+    with opened as store:
+        yield store
 
 
 def _open_sqlite_store(file: Path) -> AbstractContextManager[BaseStore]:
@@ -129,9 +122,10 @@ class Session:
         given: str | None = self.args.namespace
         if given is not None:
             parts = given.strip("/").split("/")
-            if not all(parts) or "{" in given or _NOT_IN_LABELS.search(given):
+            if not all(map(_LABEL.fullmatch, parts)):
                 raise WrongUse(f"--namespace takes labels separated by slashes, such as planner/ada, got {given!r}")
-            return tuple(_as_label(part) for part in parts)
+            # As in a run, the dots of a user's id are escaped.
+            return tuple(label(part) if "." in part or part == "langgraph" else part for part in parts)
         held = namespaces_in(self.store, self.collection) or namespaces_in(self.store, "episodes")
         if len(held) > 1 and DEFAULT_NAMESPACE not in held:
             raise WrongUse(f"choose one with --namespace: {_list_namespaces(held)}")
@@ -198,11 +192,3 @@ def _list_namespaces(held: list[Namespace]) -> str:
     names = ["/".join(namespace) for namespace in held[:NAMESPACES_IN_ERROR]]
     more = f" and {len(held) - len(names)} more" if len(held) > len(names) else ""
     return ", ".join(names) + more
-
-
-def _as_label(part: str) -> str:
-    """A label as a store holds it: a user's id with dots is escaped, as in a run."""
-    if "." not in part and part != "langgraph":
-        return part
-    escaped = resolve_namespace(MemoryPolicy(namespace=("{part}",)), "", {"part": part})
-    return part if escaped is None else escaped[0]
