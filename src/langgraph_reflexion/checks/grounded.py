@@ -202,7 +202,6 @@ def _normalize(text: str) -> str:
     flat = unicodedata.normalize("NFKD", text)
     flat = "".join(char for char in flat if not unicodedata.combining(char)).casefold()
     flat = re.sub(r"['’]s?\b", "", flat)
-    flat = re.sub(r"\b(?:[^\W\d_]\.){2,}", lambda found: found[0].replace(".", ""), flat)
     return " ".join(re.findall(r"[^\W_]+", flat))
 
 
@@ -212,8 +211,7 @@ def _names_in(text: str) -> Iterator[str]:
     The first word of a longer sentence has its capital from its place, and is no name by itself.
     """
     for sentence in filter(None, _SENTENCE.split(text)):
-        for at, part in enumerate(re.split(r"[,;()]", sentence)):
-            yield from _capitalized_runs(_WORD.findall(part), begins_sentence=at == 0)
+        yield from _capitalized_runs(_WORD.findall(sentence))
 
 
 def _german_names_in(text: str) -> Iterator[str]:
@@ -225,12 +223,12 @@ def _german_names_in(text: str) -> Iterator[str]:
                 yield word.rstrip(".")
 
 
-def _capitalized_runs(words: list[str], *, begins_sentence: bool) -> Iterator[str]:
+def _capitalized_runs(words: list[str]) -> Iterator[str]:
     is_capital = [
         word[:1].isupper() and word.strip(".").casefold() not in _NO_NAMES and not _IN_WORDS.fullmatch(word)
         for word in words
     ]
-    if begins_sentence and len(words) > 3 and not is_capital[1] and not words[0].isupper():
+    if len(words) > 3 and not is_capital[1] and not words[0].isupper():
         is_capital[0] = False
     run: list[str] = []
     for i, word in enumerate(words):
@@ -294,12 +292,10 @@ class _Source:
         return frozenset(found)
 
     def has_name(self, name: str) -> bool:
-        """Whether it contains a name verbatim, by its words, or by its abbreviation."""
+        """Whether it contains a name verbatim or by its words."""
         if self.has(name):
             return True
-        words = [word for word in _normalize(name).split() if word not in _NAME_PARTICLES]
-        is_abbreviated = len(words) > 1 and "".join(word[0] for word in words) in self._words
-        return is_abbreviated or all(map(self.has_word, words))
+        return all(self.has_word(word) for word in _normalize(name).split() if word not in _NAME_PARTICLES)
 
     def has_date(self, date: Date) -> bool:
         """Whether it has this date, or all its numbers and no other date of the same year or day."""
@@ -403,11 +399,9 @@ def numbers_in(text: str) -> Iterator[Number]:
     for match in _DIGITS.finditer(text):
         digits = re.sub(r",(\d\d?)$", r".\1", match["n"])  # 3,5 is a decimal comma, 3,500 is not
         value = float(re.sub(r"[, ]", "", digits if digits.count(".") < 2 else digits.replace(".", "")))
-        scale = match["s"]
-        if scale == "m" and text[max(0, match.start() - 1) : match.start()] not in ("$", "€", "£"):
-            scale = None  # metres
+        scale = _SCALES[match["s"].lower()] if match["s"] else 1
         listed = tuple(map(float, digits.split("."))) if digits != match["n"] else ()
-        yield Number(match[0].strip(), value * (_SCALES[scale.lower()] if scale else 1), listed=listed)
+        yield Number(match[0].strip(), value * scale, listed=listed)
     for match in _IN_WORDS.finditer(text):
         words = re.split(r"[ -]+(?:and[ -]+)?", match[0].lower())
         yield Number(match[0], _value_of(words), in_words=True)
