@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from langgraph_reflexion.driver import Waits, accepts, is_async, run_async, run_sync
+from langgraph_reflexion.driver import Waits, accepts, run_async, run_sync
 from langgraph_reflexion.nodes.models.calling import Meter
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat
 from langgraph_reflexion.nodes.verdicts import NamedCheck, named_checks
@@ -46,12 +46,6 @@ def _with_run(function: Callable[..., Any]) -> Callable[..., Any]:
         return function
     if not accepts(function, None):
         raise ValueError(f"`rule` takes a function of the answer, or of (answer, run), got {function!r}")
-    if is_async(function):
-
-        async def later(answer: Any, _run: Run) -> Any:
-            return await function(answer)
-
-        return later
     return lambda answer, _run: function(answer)
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from langgraph_reflexion.checks.check import Check, contents_of
 from langgraph_reflexion.checks.runner import make_encoder
-from langgraph_reflexion.checks.sandbox import Ran, isolation_here, run_code
-from langgraph_reflexion.driver import Waits
+from langgraph_reflexion.checks.sandbox import Isolation, Ran, find_isolation, run_code
+from langgraph_reflexion.driver import Waits, in_thread
 from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.schemas import Run, Verdict
 
@@ -43,7 +43,7 @@ def test_cases(cases: Sequence[tuple[str, Any]], timeout: float = 5, memory_mb: 
 
     def judge(answer: Any, _run: Run) -> Waits[Verdict]:
         code, issues = code_of(answer, statements=True), []
-        isolation = yield from isolation_here()
+        isolation: Isolation = yield in_thread(find_isolation, own=True)
         ran: Ran | None = None
         for expression, expected in wanted:
             if ran is None or ran.loaded:  # code that does not load fails every case in the same way

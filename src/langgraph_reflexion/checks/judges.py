@@ -53,8 +53,10 @@ DIMENSIONS = {
 ACCEPTANCE = ("passed", "success", "satisfactory", "is_satisfactory", "satisfied")
 FEEDBACK = ("feedback", "overall_feedback", "evaluation_reason", "reason")
 ISSUES = ("issues", "specific_issues", "improvement_suggestions", "suggestions")
-_KEYS = {"judge": ("passed", "feedback", "issues")}
-_KEYS["judge_satisfaction"] = ("is_satisfactory", "evaluation_reason", "improvement_suggestions")
+_KEYS = {
+    "judge": ("passed", "feedback", "issues"),
+    "judge_satisfaction": ("is_satisfactory", "evaluation_reason", "improvement_suggestions"),
+}
 
 STEPS_OF_A_GRAPH = 50
 """LangGraph's recursion limit for a judge that is a graph: about twenty tool calls."""

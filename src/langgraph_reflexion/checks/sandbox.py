@@ -25,7 +25,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from langgraph_reflexion.driver import Waits, either, in_thread, start_thread
+from langgraph_reflexion.driver import Waits, either, start_thread
 
 logger = logging.getLogger(__name__)
 
@@ -92,12 +92,6 @@ class _End(NamedTuple):
     late: bool
 
 
-def isolation_here() -> Waits[Isolation]:
-    """Return how code is isolated on this machine; trying it out the first time takes some tenths of a second."""
-    found: Isolation = yield in_thread(find_isolation, own=True)
-    return found
-
-
 def run_code(code: str, expression: str, timeout: float, memory_mb: int, isolation: Isolation) -> Waits[Ran]:
     """Return the value of an expression on this code."""
     token = secrets.token_hex(16)
@@ -154,7 +148,7 @@ def _why_no_reply(end: _End, timeout: float) -> str:
 
 @cache  # tried once in a process, when code is first run
 def find_isolation() -> Isolation:
-    """Find the best isolation that works here, and warn about what is missing."""
+    """Find the best isolation that works here, in some tenths of a second, and warn about what is missing."""
     for candidate in _candidates():
         if _works(candidate):
             break
