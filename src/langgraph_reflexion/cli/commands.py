@@ -46,26 +46,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         trace_to_stderr = args.run in ASYNC and args.json
         return _run_command(args, Page(sys.stderr if trace_to_stderr else sys.stdout))
-    except (WrongUse, ReflexionError) as error:
-        Page(sys.stderr).command(f"{NAME}: {error}")
-        return 2 if isinstance(error, WrongUse) else 1
+    except WrongUse as error:
+        message, status = str(error), 2
+    except ReflexionError as error:
+        message, status = str(error), 1
     except ValueError as error:  # an option's value that the library refuses
-        Page(sys.stderr).command(f"{NAME}: {summarize(error)}")
-        return 2
+        message, status = summarize(error), 2
     except KeyboardInterrupt:
-        Page(sys.stderr).line(f"{NAME}: interrupted")
-        return 130
+        message, status = "interrupted", 130
     except OSError as error:
+        status = 2 if isinstance(error, FileNotFoundError) else 1
         if error.filename is not None:
-            Page(sys.stderr).command(f"{NAME}: {error.filename}: {error.strerror}")
-            return 2 if isinstance(error, FileNotFoundError) else 1
-        if error.errno not in UNWRITABLE:
+            message = f"{error.filename}: {error.strerror}"
+        elif error.errno in UNWRITABLE:
+            message = f"the output cannot be written: {error.strerror}"
+            # Python would complain again when it flushes at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        else:
             raise
-        if error.errno != errno.EPIPE:  # the reader of a pipe may close it, as `head` does
-            Page(sys.stderr).command(f"{NAME}: the output cannot be written: {error.strerror}")
-        # Python would complain again when it flushes at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        if error.errno == errno.EPIPE:  # the reader of a pipe may close it, as `head` does
+            return status
+    Page(sys.stderr).command(f"{NAME}: {message}")
+    return status
 
 
 def _run_command(args: argparse.Namespace, page: Any) -> int:
