@@ -25,7 +25,7 @@ from langgraph_reflexion.evals.figures import format_table, make_rows
 from langgraph_reflexion.evals.grading import check_for
 from langgraph_reflexion.evals.ledger import Result, load_results, lock_folder
 from langgraph_reflexion.evals.report import write_report
-from langgraph_reflexion.evals.setups import SETUPS, find_setups
+from langgraph_reflexion.evals.setups import find_setups
 from langgraph_reflexion.evals.student import SIMULATION, is_simulated, make_student
 from langgraph_reflexion.evals.tasks import Task, load_tasks
 
@@ -114,21 +114,13 @@ def _show_end(
     args: argparse.Namespace, experiment: Experiment, folder: Path, results: dict[str, list[Result]], page: Page
 ) -> None:
     tasks, figures = experiment.tasks, str(describe_model(experiment.model))
-    about = f"{len(tasks)} tasks of {args.tasks}, {figures}, up to {args.trials} trials a task. "
-    about += _describe_context(tasks, args.context)
-    if is_simulated(args.model):
-        about += f" {SIMULATION}"
-        page.line(SIMULATION, "yellow")
-    report = write_report(folder, results, tasks, args.trials, figures, about)
-    table, _, notes = "\n".join(format_table(results, args.trials, figures)).partition("\n\n")
-    for line in table.splitlines():
+    notes = [SIMULATION] if is_simulated(args.model) else []
+    if any(setup.context for setup in experiment.setups):
+        notes.append(_describe_context(tasks, args.context))
+    about = f"{len(tasks)} tasks of {args.tasks}, {figures}, up to {args.trials} trials a task."
+    report = write_report(folder, results, tasks, args.trials, figures, " ".join([about, *notes]))
+    for line in (*format_table(results, args.trials, figures), *notes, f"Trials and curves: {report}"):
         page.command(line)
-    page.line()
-    for line in notes.splitlines():
-        page.line(line)
-    if any(SETUPS[name].context for name in results):
-        page.line(_describe_context(tasks, args.context))
-    page.line(f"Trials and curves: {report}")
     if args.json:
         rows = [
             {"figures": figures, **asdict(row), "accuracy": row.accuracy} for row in make_rows(results, args.trials)
