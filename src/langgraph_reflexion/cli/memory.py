@@ -33,7 +33,7 @@ class BookSession(Session):
         """The lessons that match the filters. If there are none, a note says so."""
         found = self.book.lessons(**self.filters)
         if not found:
-            self.note_empty(any_left=bool(self.book.lessons()))
+            note(self.describe_empty())
         return found
 
     @property
@@ -64,7 +64,7 @@ class BookSession(Session):
     def do_search(self) -> int:
         found = self.book.search(self.args.text, self.args.limit, **self.filters)
         if not found:
-            self.note_empty(any_left=bool(self.book.lessons()))
+            note(self.describe_empty())
         rows = [(f"{hit.score:.2f}", *_lesson_row(hit.lesson)) for hit in found]
         data = [{"score": round(hit.score, 4), "lesson": hit.lesson.model_dump(mode="json")} for hit in found]
         return self.show(data, lambda: self.page.table(("SCORE", *LESSON_COLUMNS), rows))
@@ -86,7 +86,7 @@ class BookSession(Session):
     def do_stats(self) -> int:
         found = self.book.stats()
         if not found["lessons"]:
-            self.note_empty(any_left=False)
+            note(self.describe_empty())
         title = f"{count_of(found['lessons'], 'lesson')} in {self.place}"
         values = {name: value for name, value in found.items() if name != "lessons"}
         return self.show(found, lambda: self.page.fields(values, title=title))
@@ -113,7 +113,7 @@ class BookSession(Session):
     def do_runs(self) -> int:
         runs, lessons = self.book.episodes(), self.book.lessons()
         if not runs:
-            self.note_empty(any_left=False, collection="episodes")
+            note(self.describe_empty("episodes"))
         written = {run.id: [lesson.id for lesson in lessons if run.id in lesson.sources] for run in runs}
         newest = runs[: self.args.limit]
         rows = [
@@ -134,34 +134,38 @@ class BookSession(Session):
         given = self.args.id
         runs = [run.id for run in self.book.episodes(1 if given is None else None)]
         if not runs:
-            raise WrongUse(f"there are {self.describe_empty('episodes')}")
+            raise WrongUse(self.describe_empty("episodes"))
         found = self.book.explain(runs[0] if given is None else self.full_id(given, runs, "run"))
         return self.show(found, lambda: self._show_run(found))
 
     def _show_run(self, found: dict[str, Any]) -> None:
-        lines: list[tuple[str, str]] = [("run", found["run"]), ("ended", f"{found['status']}, {found['stop_reason']}")]
-        for failure in found["failures"]:
-            lines.append(("failed", f"{failure['signal']} at step {failure['step']}: {shorten(failure['evidence'])}"))
-        lines += [("planned", shorten(reflection["plan"])) for reflection in found["reflections"]]
-        for name in ("shown", "withheld"):
-            for lesson in found[name]:
-                now = self.book.get(lesson["lesson"])
-                if now is None:
-                    lines.append((name, f"{lesson['lesson']}, forgotten since"))
-                    continue
-                result = f"{lesson['result'] or 'not counted'}; now {now.status}"
-                lines.append((name, f"{now.id} {now.text} ({result})"))
-                lines.append(("  why", "; ".join(filter(None, (lesson["why"], lesson["without"])))))
-                for source in lesson["evidence"]:
-                    failed = f": {shorten(source['failure'])}" if source["failure"] else ""
-                    lines.append(("  from", f"run {source['run']}{failed}"))
-        for id in found["written"]:
-            written = self.book.get(id)
-            lines.append(("wrote", f"{id} {written.text if written is not None else ''}"))
-        lines += [("changed", format_value(change)) for change in found["changes"]]
-        self.page.line(found["task"], "bold")
-        for name, text in lines:
-            self.page.line(text, lead=f"  {name + ':':<10}")
+        failures = [
+            f"{failure['signal']} at step {failure['step']}: {failure['evidence']}" for failure in found["failures"]
+        ]
+        written = [(id, self.book.get(id)) for id in found["written"]]
+        values = {
+            "run": found["run"],
+            "ended": f"{found['status']}, {found['stop_reason']}",
+            "failed": "\n".join(map(shorten, failures)),
+            "planned": "\n".join(shorten(reflection["plan"]) for reflection in found["reflections"]),
+            "shown": "\n".join(map(self._describe_shown, found["shown"])),
+            "withheld": "\n".join(map(self._describe_shown, found["withheld"])),
+            "wrote": "\n".join(f"{id} {lesson.text if lesson is not None else ''}" for id, lesson in written),
+            "changed": "\n".join(map(format_value, found["changes"])),
+        }
+        self.page.fields(values, title=found["task"])
+
+    def _describe_shown(self, shown: dict[str, Any]) -> str:
+        """A lesson that a run was shown or that was withheld from it, why, and what it comes from."""
+        lesson = self.book.get(shown["lesson"])
+        if lesson is None:
+            return f"{shown['lesson']}, forgotten since"
+        lines = [f"{lesson.id} {lesson.text} ({shown['result'] or 'not counted'}; now {lesson.status})"]
+        lines.append(f"why: {'; '.join(filter(None, (shown['why'], shown['without'])))}")
+        for source in shown["evidence"]:
+            failed = f": {shorten(source['failure'])}" if source["failure"] else ""
+            lines.append(f"from: run {source['run']}{failed}")
+        return "\n".join(lines)
 
     def do_page(self) -> int:
         try:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from langgraph_reflexion import ErrorNotebook, Lesson
-from langgraph_reflexion.cli.console import WrongUse, count_of
+from langgraph_reflexion.cli.console import WrongUse, count_of, note
 from langgraph_reflexion.cli.memory import BookSession
 from langgraph_reflexion.cli.stores import Session, run_verb
 
@@ -37,7 +37,7 @@ class NotebookSession(Session):
                 found = [finding for finding in found if finding["id"] in fitting]
         found = found[: args.limit]
         if not found:
-            self.note_empty(any_left=bool(book.recent(1)))
+            note(self.describe_empty())
         rows = [_finding_row(finding) for finding in found]
         columns = ("ID", "CATEGORY", "SEVERITY", "TOOL", "FINDING")
         return self.show([_public(finding) for finding in found], lambda: self.page.table(columns, rows))
@@ -54,7 +54,7 @@ class NotebookSession(Session):
     def do_stats(self) -> int:
         found = self.notebook.statistics()
         if not found["total"]:
-            self.note_empty(any_left=False)
+            note(self.describe_empty())
         title = f"{count_of(found['total'], 'finding')} of {count_of(found['sessions'], 'run')} in {self.place}"
         values = {name: value for name, value in found.items() if name not in ("total", "sessions")}
         return self.show(found, lambda: self.page.fields(values, title=title))
@@ -63,7 +63,7 @@ class NotebookSession(Session):
         args = self.args
         text = self.notebook.rules_text(args.task, args.limit, args.min_repetitions)
         if not text:
-            self.note_empty(any_left=bool(self.notebook.recent(1)))
+            note(self.describe_empty())
         return self.show({"rules": text}, text)
 
     def do_remove(self) -> int:
@@ -117,7 +117,7 @@ class ProfileSession(BookSession):
     def do_list(self) -> int:
         entries = self.book.profile()
         if not entries:
-            self.note_empty(any_left=bool(self.book.lessons()))
+            note(self.describe_empty())
         rows = [(str(entry.name), entry.kind, entry.when or "-", entry.text) for entry in entries]
         data = [_entry_data(entry) for entry in entries]
         return self.show(data, lambda: self.page.table(("NAME", "KIND", "WHEN", "WHAT"), rows))

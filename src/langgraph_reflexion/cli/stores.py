@@ -158,9 +158,18 @@ class Session:
             raise WrongUse(f"there is no {thing} {given!r} in {self.place}")
         return meant[0]
 
-    def note_empty(self, *, any_left: bool, collection: str = "") -> None:
-        """Say that there is nothing to show, and which namespaces have data."""
-        note(f"Nothing in {self.place} matches." if any_left else f"There are {self.describe_empty(collection)}.")
+    def describe_empty(self, collection: str = "") -> str:
+        """Why nothing was found in a collection, this command's unless another is given, and where there is something.
+
+        The collections are those of the store: lessons, notebook, episodes.
+        """
+        collection = collection or self.collection
+        held = namespaces_in(self.store, collection)
+        if self.namespace in held:
+            return f"Nothing in {self.place} matches."
+        things = {"notebook": "findings", "episodes": "runs"}.get(collection, collection)
+        elsewhere = f"; there are {things} in {_list_namespaces(held)}" if held else ", nor anywhere else in this store"
+        return f"There are no {things} in {self.place}{elsewhere}."
 
     def confirm(self, question: str) -> None:
         """Go on with a permanent deletion only if the user allows it, with `--yes` or at the terminal."""
@@ -171,15 +180,6 @@ class Session:
         Page(sys.stderr).write(f"{question} [y/N] ")
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise ReflexionError("nothing was removed")
-
-    def describe_empty(self, collection: str = "") -> str:
-        """What to say about a namespace that holds nothing of a collection, this command's unless another is given."""
-        collection = collection or self.collection
-        things = {"notebook": "findings", "episodes": "runs"}.get(collection, collection)
-        held = [name for name in namespaces_in(self.store, collection) if name != self.namespace]
-        nothing = f"no {things} in {self.place}"
-        elsewhere = f"; there are {things} in {_list_namespaces(held)}" if held else ", nor anywhere else in this store"
-        return nothing + elsewhere
 
 
 def namespaces_in(store: BaseStore, collection: str = "lessons") -> list[Namespace]:
