@@ -30,7 +30,7 @@ from langgraph_reflexion.nodes.models.response_format import ask_for_json
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Dimension, Run, Verdict
-from langgraph_reflexion.text.json_text import TangledError, Whole, score_in, values_in, without_thinking
+from langgraph_reflexion.text.json_text import TangledError, Whole, score_in, texts_in, values_in, without_thinking
 from langgraph_reflexion.text.likeness import likeness
 
 logger = logging.getLogger(__name__)
@@ -301,8 +301,8 @@ def _verdict(fields: Mapping[str, Any], success_score: float) -> Verdict:
         # Acceptance also depends on the score, if there is one. A rejection is final.
         passed=False if stated == {False} else True if score is None else None,
         score=score,
-        feedback=" ".join(text for name in FEEDBACK for text in _texts(fields.get(name))),
-        issues=[*(text for name in ISSUES for text in _texts(fields.get(name))), *notes],
+        feedback=" ".join(text for name in FEEDBACK for text in texts_in(fields.get(name))),
+        issues=[*(text for name in ISSUES for text in texts_in(fields.get(name))), *notes],
         dimensions=dimensions,
     )
 
@@ -321,21 +321,12 @@ def _read_dimensions(given: Any) -> tuple[dict[str, Dimension], list[str]]:
     notes: list[str] = []
     for name, item in given.items() if isinstance(given, dict) else ():
         fields = item if isinstance(item, dict) else {"score": item}
-        feedback = " ".join(text for key in FEEDBACK for text in _texts(fields.get(key)))
+        feedback = " ".join(text for key in FEEDBACK for text in texts_in(fields.get(key)))
         if (score := score_in(fields.get("score"))) is None:
             notes.append(f"the score of {name} cannot be read" + (f": {feedback}" if feedback else ""))
         else:
             found[name] = Dimension(score=score, feedback=feedback)
     return found, notes
-
-
-def _texts(given: Any) -> list[str]:
-    """The texts in a text, a list, or a list of objects that hold texts."""
-    if isinstance(given, str):
-        return [given.strip()] if given.strip() else []
-    if isinstance(given, dict):
-        return [": ".join(text for text in given.values() if isinstance(text, str))]
-    return [text for item in given for text in _texts(item) if text] if isinstance(given, list) else []
 
 
 # ---------------------------------------------------------------- the same question again

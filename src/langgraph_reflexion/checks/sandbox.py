@@ -19,7 +19,6 @@ import signal
 import subprocess
 import sys
 import threading
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -222,18 +221,12 @@ def _run(isolation: Isolation, job: bytes, seconds: float) -> _End:
 
 
 async def _run_later(isolation: Isolation, job: bytes, seconds: float) -> _End:
-    """Run it in a thread of its own. Cancelling ends the process, also one that is only about to start."""
-    started: Future[subprocess.Popen[bytes]] = Future()
-
-    def run() -> _End:
-        process = _start(isolation)
-        started.set_result(process)
-        return _finish(process, job, seconds)
-
+    """Wait for it in a thread of its own. Cancelling ends the process."""
+    process = _start(isolation)
     try:
-        return await asyncio.wrap_future(start_thread(run))
+        return await asyncio.wrap_future(start_thread(lambda: _finish(process, job, seconds)))
     except asyncio.CancelledError:
-        started.add_done_callback(lambda process: _kill(process.result()))
+        _kill(process)
         raise
 
 
