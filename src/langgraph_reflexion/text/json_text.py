@@ -15,8 +15,8 @@ DEPTH = 100
 SPARE_WORK = 10_000
 """Tokens that may be read more than once, beyond one reading of the text: bounds what hostile nesting costs."""
 
-LONGEST_NUMBER = 300
-"""Digits; a float has at most 309, and Python refuses to read integers of 4,300."""
+LONGEST_NUMBER = 4_000
+"""Digits of an integer: Python refuses to read more than 4,300."""
 
 THINKING, THINKING_END = "<think>", "</think>"
 
