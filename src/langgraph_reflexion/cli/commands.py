@@ -82,10 +82,17 @@ def _run_command(args: argparse.Namespace, page: Any) -> int:
 # ------------------------------------------------------------ options
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser, and those of its commands, that know an option only by its whole name: a new one breaks no script."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings, allow_abbrev=False)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The parser of all commands. `run` is the module and function of a command, imported only to run it."""
-    parser = argparse.ArgumentParser(
-        NAME,
+    parser = Parser(
+        prog=NAME,
         description="LangGraph agents that learn from their own failures.",
         epilog="Exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted.",
     )
