@@ -121,12 +121,8 @@ def llm_judge(
 def _criteria(criteria: Any) -> str:
     if criteria is None:
         return "Judge whether the answer does what the task asks."
-    given = [criteria] if isinstance(criteria, str) else criteria
-    if (
-        not isinstance(given, Sequence)
-        or not given
-        or not all(isinstance(text, str) and text.strip() for text in given)
-    ):
+    given = [criteria] if isinstance(criteria, str) else criteria if isinstance(criteria, Sequence) else []
+    if not given or not all(isinstance(text, str) and text.strip() for text in given):
         raise ValueError(f"`criteria` must be a string or a list of strings, got {criteria!r}")
     lines = [criterion.strip() for criterion in given]
     return "Judge it by this alone:\n" + (lines[0] if len(lines) == 1 else "\n".join(f"- {line}" for line in lines))
