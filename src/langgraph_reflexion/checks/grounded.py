@@ -324,11 +324,10 @@ class _Source:
         return any(
             self._has(value - n)
             or self._has(value + n)
-            or self._has(n - value)
             or self._has(2 * value - n)
             or self._has(value * n)
             or (n and self._has(value / n))
-            or (value and (self._has(100 * n / value) or self._has(n / value)))
+            or (value and self._has(100 * n / value))
             or self._has(n * (1 + value / 100))
             for n in self.numbers
         )
