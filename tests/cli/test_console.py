@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from langgraph_reflexion.cli.console import Page, shorten
+from langgraph_reflexion.cli.console import ANSI, Page, shorten
 
 HEAD = ("ID", "LESSON")
 ROWS = [("a1", "Read the [red]units[/red] first, then convert."), ("b2", "提议会议时间之前，先检查所有忙碌时段。")]
@@ -45,21 +45,19 @@ def test_a_paragraph_is_folded_under_itself_after_its_mark():
     assert file.getvalue() == "   1  → one two three four\n        five six seven eight\n"
 
 
-def test_a_table_is_folded_on_a_terminal_and_a_row_is_a_line_elsewhere(monkeypatch):
-    monkeypatch.setenv("NO_COLOR", "1")
+def test_a_table_is_folded_on_a_terminal_and_a_row_is_a_line_elsewhere():
     lines = {}
     for file in (Terminal(), io.StringIO()):
         Page(file).table(HEAD, ROWS)
-        lines[file.isatty()] = file.getvalue().splitlines()
+        lines[file.isatty()] = ANSI.sub("", file.getvalue()).splitlines()
     assert lines[False] == ["ID  LESSON", *(f"{id}  {text}" for id, text in ROWS)]
     assert len(lines[True]) > 3
     assert all(len(line) <= 36 for line in lines[True])
 
 
-def test_if_the_last_cell_has_no_room_next_to_the_others_it_is_below_them(monkeypatch):
-    monkeypatch.setenv("NO_COLOR", "1")
+def test_if_the_last_cell_has_no_room_next_to_the_others_it_is_below_them():
     Page(file := Terminal()).table(("RUN", "WHEN", "TASK"), [("285fe03b-614b", "2026-11-23", "Plan the meeting. " * 3)])
-    assert file.getvalue().splitlines() == [
+    assert ANSI.sub("", file.getvalue()).splitlines() == [
         "RUN            WHEN",
         "  TASK",
         "285fe03b-614b  2026-11-23",

@@ -185,7 +185,7 @@ def test_the_history_of_a_lesson_is_shown(ids, run_cli):
 
 def test_a_run_is_explained(ids, run_cli, refused):
     assert f"{WEEKDAY} (win; now candidate)" in run_cli("explain", "monday")
-    assert "why:    the task speaks of meeting" in run_cli("explain"), "without a name it is the latest"
+    assert "why: the task speaks of meeting" in run_cli("explain"), "without a name it is the latest"
     assert run_cli("explain", "monday", "--json")["shown"][0]["lesson"] == ids[0]
     assert run_cli("explain", "mon") == run_cli("explain", "monday")
     assert "(win; now candidate)" in run_cli("explain", "monday")
@@ -216,7 +216,7 @@ def test_the_evidence_of_a_lesson_is_shown_next_to_it(run_cli):
         book.credit(Episode(id="monday", task="Plan the meeting.", failures=[failed]))
         [lesson] = book.lessons()
     assert f"evidence: {failed.evidence}" in " ".join(run_cli("show", lesson.id).split())
-    assert f"wrote:    {lesson.id} {WEEKDAY}" in run_cli("explain", "monday")
+    assert f"wrote: {lesson.id} {WEEKDAY}" in " ".join(run_cli("explain", "monday").split())
 
 
 # ---------------------------------------------------------------- deciding
@@ -228,7 +228,7 @@ def test_people_approve_retire_and_restore(ids, run_cli, refused):
     assert status_of(ids[0]) == "active"
     assert run_cli("retire", ids[0], "--json")["status"] == status_of(ids[0]) == "retired"
     assert run_cli("restore", ids[0], "--json")["status"] == status_of(ids[0]) == "active"
-    assert "restore is for retired, superseded and quarantined lessons" in refused("restore", ids[0])
+    assert "`restore` is for retired, superseded and quarantined lessons" in refused("restore", ids[0])
 
 
 def test_a_change_or_all_that_a_run_changed_is_taken_back(ids, run_cli, refused):
@@ -237,7 +237,7 @@ def test_a_change_or_all_that_a_run_changed_is_taken_back(ids, run_cli, refused)
     assert change in run_cli("undo", change[:-1])
     assert status_of(ids[0]) == "candidate"
     assert "there is no change or run 'friday'" in refused("undo", "friday")
-    assert "say what to undo" in refused("undo")
+    assert "exactly one of: the id of a change, the id of a run" in refused("undo")
     run_cli("undo", "--since", "2001-01-01")
     assert {one["status"] for one in run_cli("list", "--json")} == {"retired"}
 
@@ -433,7 +433,7 @@ def test_lessons_without_a_run_are_not_called_no_lessons(refused, capsys):
         LessonBook(store, PLACE).add(Lesson(kind="rule", text=WEEKDAY))
     assert main(["memory", "runs", "--store", "lessons.db"]) == 0
     assert capsys.readouterr().err == "There are no runs in team/ada, nor anywhere else in this store.\n"
-    assert "there are no runs in team/ada" in refused("explain")
+    assert "There are no runs in team/ada" in refused("explain")
 
 
 def test_with_several_namespaces_the_user_must_choose_one(ids, run_cli, refused):
@@ -513,8 +513,8 @@ class Twice:
         (["memory", "list", "--store", "lessons.db", "--namespace", "a//b"], "such as planner/ada, got 'a//b'"),
         (["memory", "list", "--store", "lessons.db", "--namespace", "a/{b}"], "such as planner/ada, got 'a/{b}'"),
         (["memory", "list", "--store", "lessons.db", "--namespace", "a\udcff"], "such as planner/ada, got 'a\\udcff'"),
-        (["memory", "import", "nowhere.jsonl", "--store", "lessons.db"], "cannot read nowhere.jsonl: No such file"),
-        (["memory", "export", "nowhere/x", "--store", "lessons.db"], "cannot write nowhere/x: No such file"),
+        (["memory", "import", "nowhere.jsonl", "--store", "lessons.db"], "nowhere.jsonl: No such file"),
+        (["memory", "export", "nowhere/x", "--store", "lessons.db"], "nowhere/x: No such file"),
     ],
 )
 @pytest.mark.usefixtures("ids")
@@ -554,7 +554,7 @@ def test_a_model_may_word_what_is_distilled(run_cli: Any, refused: Any) -> None:
             text = f"Check a meeting slot against {which}."
             book.add(Lesson(kind="rule", text=text, origin="told", sources=[f"e{i}"]))
     assert "--base-url needs --model" in refused("distill", "--base-url", "http://localhost:1")
-    assert "provider:name" in refused("distill", "--model", "openai:")
+    assert "provider:model" in refused("distill", "--model", "openai:")
     with ModelServer(RoleModel(say(words))) as server:
         output = run_cli("distill", "--model", "openai:small", "--base-url", server.url)
         assert f"stands for 2 lessons: {words}" in " ".join(output.split())

@@ -91,7 +91,7 @@ def test_the_answer_is_printed_word_by_word(protocol):
     file = Kept()
     with ModelServer([say("one two three")]) as server:
         argv = ["run", "Count.", *MODEL, "--base-url", server.url, "--protocol", protocol]
-        assert run(build_parser(argv).parse_args(argv), Page(file)) == 0
+        assert run(build_parser().parse_args(argv), Page(file)) == 0
     words = [part.strip() for part in file.parts if part.strip()]
     assert words[:4] == ["1", "one", "two", "three"]
 

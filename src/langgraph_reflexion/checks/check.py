@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from langgraph_reflexion.driver import Waits, accepts, is_async, run_async, run_sync
+from langgraph_reflexion.driver import Waits, accepts, run_async, run_sync
 from langgraph_reflexion.nodes.models.calling import Meter
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat
 from langgraph_reflexion.nodes.verdicts import NamedCheck, named_checks
@@ -27,32 +27,19 @@ _OPERATION = re.compile(r"(?<!\S)(?:\w|[\d.]+) [-+*/=<>] (?:\S*\d\S*|\w)(?!\S)")
 
 def rule(function: Callable[..., Any], name: str | None = None) -> Check:
     """Accept what a function of the answer, or of (answer, run), accepts. It may be async."""
-    if not callable(function):
+    takes_run = accepts(function, None, None)
+    if not takes_run and not accepts(function, None):
         raise ValueError(f"`rule` takes a function of the answer, or of (answer, run), got {function!r}")
     if name is not None and not isinstance(name, str):
         raise ValueError(f"The `name` of a rule must be a string, got {name!r}")
     label = str(name or getattr(function, "__name__", type(function).__name__))
-    check = NamedCheck("rule" if label == "<lambda>" else label, _with_run(function))
+    with_run = function if takes_run else lambda answer, _run: function(answer)
+    check = NamedCheck("rule" if label == "<lambda>" else label, with_run)
 
     def judge(answer: Any, run: Run) -> Waits[Any]:
         return (yield from check.verdict(answer, run, Meter()))
 
     return Check(check.name, judge, check.asks_model, check.wants_model, check.asks_person)
-
-
-def _with_run(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function itself or, if it takes only the answer, a wrapper that takes (answer, run)."""
-    if accepts(function, None, None):
-        return function
-    if not accepts(function, None):
-        raise ValueError(f"`rule` takes a function of the answer, or of (answer, run), got {function!r}")
-    if is_async(function):
-
-        async def later(answer: Any, _run: Run) -> Any:
-            return await function(answer)
-
-        return later
-    return lambda answer, _run: function(answer)
 
 
 def matches(form: Any) -> Check:

@@ -71,16 +71,12 @@ def weighted(*pairs: tuple[Any, float], pass_score: float = 80) -> Check:
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2 or not _is_weight(pair[1]):
             raise ValueError(f"`weighted` takes pairs of a check and a weight above 0, got {pair!r}")
-    given = members_of("weighted", [check for check, _ in pairs], as_given=True)
-    by_cost = sorted(
-        zip(given, (float(weight) for _, weight in pairs), strict=True), key=lambda pair: pair[0].asks_model
-    )
-    members, weights = [check for check, _ in by_cost], [weight for _, weight in by_cost]
+    members = members_of("weighted", [check for check, _ in pairs], as_given=True)
 
     def judge(answer: Any, run: Run) -> Waits[Verdict]:
         judged = yield from verdicts_on(members, answer, run, Meter())
         points = [_points(verdict, run.success_score, pass_score) for verdict in judged.by_check]
-        counted = [(weight, point) for weight, point in zip(weights, points, strict=True) if point is not None]
+        counted = [(weight, point) for (_, weight), point in zip(pairs, points, strict=True) if point is not None]
         if not counted:
             return _merged(judged, judged.verdicts, None, None)
         score = sum(weight * point for weight, point in counted) / sum(weight for weight, _ in counted)

@@ -30,7 +30,7 @@ from langgraph_reflexion.nodes.models.response_format import ask_for_json
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Dimension, Run, Verdict
-from langgraph_reflexion.text.json_text import TangledError, Whole, score_in, values_in, without_thinking
+from langgraph_reflexion.text.json_text import TangledError, Whole, score_in, texts_in, values_in, without_thinking
 from langgraph_reflexion.text.likeness import likeness
 
 logger = logging.getLogger(__name__)
@@ -53,8 +53,10 @@ DIMENSIONS = {
 ACCEPTANCE = ("passed", "success", "satisfactory", "is_satisfactory", "satisfied")
 FEEDBACK = ("feedback", "overall_feedback", "evaluation_reason", "reason")
 ISSUES = ("issues", "specific_issues", "improvement_suggestions", "suggestions")
-_KEYS = {"judge": ("passed", "feedback", "issues")}
-_KEYS["judge_satisfaction"] = ("is_satisfactory", "evaluation_reason", "improvement_suggestions")
+_KEYS = {
+    "judge": ("passed", "feedback", "issues"),
+    "judge_satisfaction": ("is_satisfactory", "evaluation_reason", "improvement_suggestions"),
+}
 
 STEPS_OF_A_GRAPH = 50
 """LangGraph's recursion limit for a judge that is a graph: about twenty tool calls."""
@@ -119,12 +121,8 @@ def llm_judge(
 def _criteria(criteria: Any) -> str:
     if criteria is None:
         return "Judge whether the answer does what the task asks."
-    given = [criteria] if isinstance(criteria, str) else criteria
-    if (
-        not isinstance(given, Sequence)
-        or not given
-        or not all(isinstance(text, str) and text.strip() for text in given)
-    ):
+    given = [criteria] if isinstance(criteria, str) else criteria if isinstance(criteria, Sequence) else []
+    if not given or not all(isinstance(text, str) and text.strip() for text in given):
         raise ValueError(f"`criteria` must be a string or a list of strings, got {criteria!r}")
     lines = [criterion.strip() for criterion in given]
     return "Judge it by this alone:\n" + (lines[0] if len(lines) == 1 else "\n".join(f"- {line}" for line in lines))
@@ -299,8 +297,8 @@ def _verdict(fields: Mapping[str, Any], success_score: float) -> Verdict:
         # Acceptance also depends on the score, if there is one. A rejection is final.
         passed=False if stated == {False} else True if score is None else None,
         score=score,
-        feedback=" ".join(text for name in FEEDBACK for text in _texts(fields.get(name))),
-        issues=[*(text for name in ISSUES for text in _texts(fields.get(name))), *notes],
+        feedback=" ".join(text for name in FEEDBACK for text in texts_in(fields.get(name))),
+        issues=[*(text for name in ISSUES for text in texts_in(fields.get(name))), *notes],
         dimensions=dimensions,
     )
 
@@ -319,21 +317,12 @@ def _read_dimensions(given: Any) -> tuple[dict[str, Dimension], list[str]]:
     notes: list[str] = []
     for name, item in given.items() if isinstance(given, dict) else ():
         fields = item if isinstance(item, dict) else {"score": item}
-        feedback = " ".join(text for key in FEEDBACK for text in _texts(fields.get(key)))
+        feedback = " ".join(text for key in FEEDBACK for text in texts_in(fields.get(key)))
         if (score := score_in(fields.get("score"))) is None:
             notes.append(f"the score of {name} cannot be read" + (f": {feedback}" if feedback else ""))
         else:
             found[name] = Dimension(score=score, feedback=feedback)
     return found, notes
-
-
-def _texts(given: Any) -> list[str]:
-    """The texts in a text, a list, or a list of objects that hold texts."""
-    if isinstance(given, str):
-        return [given.strip()] if given.strip() else []
-    if isinstance(given, dict):
-        return [": ".join(text for text in given.values() if isinstance(text, str))]
-    return [text for item in given for text in _texts(item) if text] if isinstance(given, list) else []
 
 
 # ---------------------------------------------------------------- the same question again

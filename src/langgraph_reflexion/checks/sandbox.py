@@ -19,13 +19,12 @@ import signal
 import subprocess
 import sys
 import threading
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from langgraph_reflexion.driver import Waits, either, in_thread, start_thread
+from langgraph_reflexion.driver import Waits, either, start_thread
 
 logger = logging.getLogger(__name__)
 
@@ -92,12 +91,6 @@ class _End(NamedTuple):
     late: bool
 
 
-def isolation_here() -> Waits[Isolation]:
-    """Return how code is isolated on this machine; trying it out the first time takes some tenths of a second."""
-    found: Isolation = yield in_thread(find_isolation, own=True)
-    return found
-
-
 def run_code(code: str, expression: str, timeout: float, memory_mb: int, isolation: Isolation) -> Waits[Ran]:
     """Return the value of an expression on this code."""
     token = secrets.token_hex(16)
@@ -154,7 +147,7 @@ def _why_no_reply(end: _End, timeout: float) -> str:
 
 @cache  # tried once in a process, when code is first run
 def find_isolation() -> Isolation:
-    """Find the best isolation that works here, and warn about what is missing."""
+    """Find the best isolation that works here, in some tenths of a second, and warn about what is missing."""
     for candidate in _candidates():
         if _works(candidate):
             break
@@ -228,18 +221,12 @@ def _run(isolation: Isolation, job: bytes, seconds: float) -> _End:
 
 
 async def _run_later(isolation: Isolation, job: bytes, seconds: float) -> _End:
-    """Run it in a thread of its own. Cancelling ends the process, also one that is only about to start."""
-    started: Future[subprocess.Popen[bytes]] = Future()
-
-    def run() -> _End:
-        process = _start(isolation)
-        started.set_result(process)
-        return _finish(process, job, seconds)
-
+    """Wait for it in a thread of its own. Cancelling ends the process."""
+    process = _start(isolation)
     try:
-        return await asyncio.wrap_future(start_thread(run))
+        return await asyncio.wrap_future(start_thread(lambda: _finish(process, job, seconds)))
     except asyncio.CancelledError:
-        started.add_done_callback(lambda process: _kill(process.result()))
+        _kill(process)
         raise
 
 

@@ -5,22 +5,20 @@ from __future__ import annotations
 import argparse
 import errno
 import io
-import math
 import os
 import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from langgraph_reflexion.cli.interrupts import begin_work
 
 NAME = "langgraph-reflexion"
-ASYNC = ("run", "eval")
-MAX_TRIALS = 50
-"""Maximum attempts at a task, so that the table has room for them."""
+ASYNC = ("run.run", "evaluate.evaluate")
 MAX_AGE = 36_500
 """Days that a date can be counted back: a hundred years."""
 FILTERS = ("kind", "status", "topic", "tag", "origin")
@@ -31,54 +29,52 @@ UNWRITABLE = (errno.EPIPE, errno.ENOSPC, errno.EIO)
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted."""
-    argv = sys.argv[1:] if argv is None else argv
-    parser = build_parser(argv)
     sys.stdin = sys.stdin or io.StringIO()  # closed by the shell, as `<&-` does
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 — as long as the process
     try:
-        args = parser.parse_args(argv)
+        args = build_parser().parse_args(argv)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 2
-    if args.version:
-        from importlib.metadata import version
-
-        print(f"{NAME} {version(NAME)}")
-        return 0
-    if args.command is None or getattr(args, "verb", "") is None:
-        getattr(args, "parser", parser).print_help(sys.stderr)
+    if args.run is None:
+        args.parser.print_help(sys.stderr)
         return 2
-    from langgraph_reflexion.cli.console import Page, WrongUse
+    from langgraph_reflexion.cli.console import Page, WrongUse, summarize
     from langgraph_reflexion.errors import ReflexionError
 
     try:
-        trace_to_stderr = args.command in ASYNC and args.json
+        trace_to_stderr = args.run in ASYNC and args.json
         return _run_command(args, Page(sys.stderr if trace_to_stderr else sys.stdout))
-    except (WrongUse, ReflexionError) as error:
-        Page(sys.stderr).command(f"{NAME}: {error}")
-        return 2 if isinstance(error, WrongUse) else 1
+    except WrongUse as error:
+        message, status = str(error), 2
+    except ReflexionError as error:
+        message, status = str(error), 1
+    except ValueError as error:  # an option's value that the library refuses
+        message, status = summarize(error), 2
     except KeyboardInterrupt:
-        Page(sys.stderr).line(f"{NAME}: interrupted")
-        return 130
+        message, status = "interrupted", 130
     except OSError as error:
+        status = 2 if isinstance(error, FileNotFoundError) else 1
         if error.filename is not None:
-            Page(sys.stderr).command(f"{NAME}: {error.filename}: {error.strerror}")
-            return 1
-        if error.errno not in UNWRITABLE:
+            message = f"{error.filename}: {error.strerror}"
+        elif error.errno in UNWRITABLE:
+            message = f"the output cannot be written: {error.strerror}"
+            # Python would complain again when it flushes at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        else:
             raise
-        if error.errno != errno.EPIPE:  # the reader of a pipe may close it, as `head` does
-            Page(sys.stderr).command(f"{NAME}: the output cannot be written: {error.strerror}")
-        # Python would complain again when it flushes at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        if error.errno == errno.EPIPE:  # the reader of a pipe may close it, as `head` does
+            return status
+    Page(sys.stderr).command(f"{NAME}: {message}")
+    return status
 
 
 def _run_command(args: argparse.Namespace, page: Any) -> int:
     """Import the command's module, and call its function with the options and a page to write to."""
-    module, function = COMMANDS[args.command].place.split(".")
+    module, function = args.run.split(".")
     command: Callable[..., int] = getattr(import_module(f"langgraph_reflexion.cli.{module}"), function)
-    if args.command not in ASYNC:  # those import more, and begin with their event loop
+    if args.run not in ASYNC:  # those import more, and begin with their event loop
         begin_work()
     return command(args, page)
 
@@ -86,39 +82,64 @@ def _run_command(args: argparse.Namespace, page: Any) -> int:
 # ------------------------------------------------------------ options
 
 
-def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser of all commands, with the options of those that are named, because adding all of them takes time."""
-    parser = argparse.ArgumentParser(
-        NAME,
+class Parser(argparse.ArgumentParser):
+    """A parser, and those of its commands, that know an option only by its whole name: a new one breaks no script."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings, allow_abbrev=False)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands. `run` is the module and function of a command, imported only to run it."""
+    parser = Parser(
+        prog=NAME,
         description="LangGraph agents that learn from their own failures.",
         epilog="Exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted.",
-        allow_abbrev=False,
     )
-    parser.add_argument("--version", action="store_true", help="show the version, and exit")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for name, command in COMMANDS.items():
-        options = commands.add_parser(
-            name, help=command.help, description=command.description, epilog=command.epilog, allow_abbrev=False
-        )
-        if name in argv:
-            command.add_options(options)
+    parser.set_defaults(run=None, parser=parser, store=None, namespace=None, json=False)
+    parser.add_argument("--version", action="version", version=f"{NAME} {version(NAME)}")
+    commands = parser.add_subparsers(metavar="COMMAND", title="commands")
+    demo = commands.add_parser(
+        "demo",
+        help="watch an agent fail, learn, and succeed; needs no key and no network",
+        description="Two runs of an agent with a scripted model: the first fails and learns, the second succeeds.",
+    )
+    demo.set_defaults(run="demo.demo")
+    for add_command in (_add_run, _add_eval, _add_compare, _add_memory, _add_notebook, _add_profile):
+        add_command(commands)
     return parser
 
 
-def _add_run_options(run: argparse.ArgumentParser) -> None:
+def _add_run(commands: Any) -> None:
+    run = commands.add_parser(
+        "run",
+        help="give a task to an agent with a real model, and watch it work",
+        description="Give a task to an agent and watch it work. The model's key is read from its own variable, such "
+        "as OPENAI_API_KEY.",
+        epilog=f'For example: {NAME} run "Which hour is free?" --model openai:gpt-4o-mini --tools office:TOOLS',
+    )
+    run.set_defaults(run="run.run")
     add = run.add_argument
     add("task", metavar="TASK", help="what to do")
     add("--model", metavar="NAME", required=True, help="provider:name, such as openai:gpt-4o-mini")
     add("--base-url", metavar="URL", type=url, help="a server that speaks OpenAI's protocol")
     add("--tools", metavar="MODULE:NAME", help="a list of tools in your own module")
     add("--protocol", choices=("auto", "tools", "json"), default="auto", help="how calls are made")
-    add("--max-steps", metavar="N", type=positive, help="maximum number of decisions")
-    add("--deadline", metavar="SECONDS", type=seconds, help="maximum time")
+    add("--max-steps", metavar="N", type=int, help="maximum number of decisions")
+    add("--deadline", metavar="SECONDS", type=float, help="maximum time")
     add("--store", metavar="FILE", help="keep lessons in this file, or at a postgresql:// address")
     add("--json", action="store_true", help="print the outcome as JSON, and the trace on stderr")
 
 
-def _add_eval_options(eval_: argparse.ArgumentParser) -> None:
+def _add_eval(commands: Any) -> None:
+    eval_ = commands.add_parser(
+        "eval",
+        help="run set-ups on a file of tasks, and compare their accuracy",
+        description="Try set-ups on a file of tasks. Each finished task is kept at once: repeat the command to "
+        "continue after an interruption.",
+        epilog=f"For example: {NAME} eval shipped --setups cot,cot+reflexion --model openai:gpt-4o-mini",
+    )
+    eval_.set_defaults(run="evaluate.evaluate")
     add = eval_.add_argument
     add("tasks", metavar="TASKS.jsonl", help="a file of tasks in our format or HotpotQA's, or `shipped`")
     add("--setups", metavar="A,B", type=names, default=("all",), help="set-ups by name; all by default")
@@ -126,25 +147,19 @@ def _add_eval_options(eval_: argparse.ArgumentParser) -> None:
     add("--judge", metavar="NAME", help="a model that judges the answers; by default they are compared")
     add("--check", metavar="MODULE:NAME", help="your own check for every answer, a function of (answer, run)")
     add("--reflector", metavar="NAME", help="a model for the reflections; by default the same")
-    for role in ("", "judge-", "reflector-"):
-        server = (
-            f"the {role.rstrip('-')}'s server, else --base-url" if role else "a server that speaks OpenAI's protocol"
-        )
-        add(f"--{role}base-url", metavar="URL", type=url, help=server)
+    add("--base-url", metavar="URL", type=url, help="a server that speaks OpenAI's protocol")
+    for role in ("judge", "reflector"):
+        add(f"--{role}-base-url", metavar="URL", type=url, help=f"the {role}'s server, else --base-url")
     add("--temperature", metavar="T", type=float, help="the model's temperature")
     add("--protocol", choices=("auto", "tools", "json"), default="auto", help="how ReAct set-ups make calls")
-    add(
-        "--tools",
-        metavar="MODULE:NAME",
-        help="tools of the ReAct set-ups; by default a search over each task's passages",
-    )
+    add("--tools", metavar="MODULE:NAME", help="tools of the ReAct set-ups; by default a search over the passages")
     add("--context", choices=("supporting", "all"), default="supporting", help="passages for set-ups with context")
     add("--reflection", choices=("structured", "free"), default="structured", help="the format of a reflection")
-    add("--repeats", metavar="N", type=positive, default=1, help="how often each task is run, to see the spread (1)")
-    add("--trials", metavar="N", type=whole(1, MAX_TRIALS), default=5, help="maximum attempts at a task (5)")
-    add("--steps", metavar="N", type=positive, default=5, help="maximum steps of a ReAct attempt (5)")
-    add("--reflections", metavar="N", type=positive, default=4, help="maximum reflections on a task (4)")
-    add("--concurrency", metavar="N", type=positive, default=20, help="tasks at once (20)")
+    add("--repeats", metavar="N", type=int, default=1, help="how often each task is run, to see the spread (1)")
+    add("--trials", metavar="N", type=int, default=5, help="maximum attempts at a task (5)")
+    add("--steps", metavar="N", type=int, default=5, help="maximum steps of a ReAct attempt (5)")
+    add("--reflections", metavar="N", type=int, default=4, help="maximum reflections on a task (4)")
+    add("--concurrency", metavar="N", type=int, default=20, help="tasks at once (20)")
     add("--limit", metavar="N", type=positive, help="only the first N tasks")
     add("--no-run-memory", dest="run_memory", action="store_false", help="show a trial nothing from earlier trials")
     add("--lessons", action="store_true", help="keep lessons from task to task, separately for each set-up")
@@ -153,7 +168,13 @@ def _add_eval_options(eval_: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="print the figures as JSON, and the table on stderr")
 
 
-def _add_compare_options(compare: argparse.ArgumentParser) -> None:
+def _add_compare(commands: Any) -> None:
+    compare = commands.add_parser(
+        "compare",
+        help="compare two runs of eval, task by task",
+        description="Compare two runs of eval, paired by task, with an interval.",
+    )
+    compare.set_defaults(run="compare.compare")
     add = compare.add_argument
     add("first", metavar="A", type=Path, help="the folder of a run")
     add("second", metavar="B", type=Path, help="the folder of another run")
@@ -161,8 +182,15 @@ def _add_compare_options(compare: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="print the figures as JSON")
 
 
-def _add_memory_options(memory: argparse.ArgumentParser) -> None:
-    verb = _add_store_options(memory)
+def _add_memory(commands: Any) -> None:
+    memory = commands.add_parser(
+        "memory",
+        help="list, show, search, approve, retire, forget, export and import lessons",
+        description="Read and manage the lessons that agents save in a store.",
+        epilog="An ID may be shortened if it stays unique. "
+        f"For example: {NAME} memory list --store lessons.db --status candidate",
+    )
+    verb = _add_verbs(memory, "memory.memory")
     _add_filters(verb("list", "list the lessons, the oldest first"))
     verb("show", "show everything about a lesson", "ID")
     search = verb("search", "find the lessons most similar to a text, with any status", "TEXT")
@@ -174,7 +202,7 @@ def _add_memory_options(memory: argparse.ArgumentParser) -> None:
     runs = verb("runs", "list the recorded runs, the newest first: task, outcome, lessons shown and written")
     runs.add_argument("--limit", metavar="N", type=positive, default=20, help="at most this many (20)")
     explain = verb("explain", "say which lessons a run was shown and why, what it wrote, and how it ended")
-    explain.add_argument("run", metavar="RUN", nargs="?", help="the run's id; by default the latest")
+    explain.add_argument("id", metavar="RUN", nargs="?", help="the run's id; by default the latest")
     page = verb("page", "show lessons and runs in a browser on this machine, with buttons to decide; runs until Ctrl-C")
     page.add_argument("--port", metavar="N", type=whole(0, 65535), default=0, help="a port; by default any free one")
     verb("approve", "make a lesson active; later losses do not change that", "ID")
@@ -185,27 +213,26 @@ def _add_memory_options(memory: argparse.ArgumentParser) -> None:
     undo.add_argument("what", metavar="CHANGE|RUN", nargs="?", help="an id that `history` shows, or a run's")
     undo.add_argument("--since", metavar="TIME", type=time, help="such as 2031-03-04T12:00+01:00")
     distill = verb("distill", "summarize similar lessons in one pattern; they stay")
-    distill.add_argument(
-        "--model", metavar="NAME", help="a model that writes the patterns; by default the best wording is used"
-    )
+    distill.add_argument("--model", metavar="NAME", help="writes the patterns; by default the best wording is used")
     distill.add_argument("--base-url", metavar="URL", type=url, help="the address of your own server for openai:<name>")
     export = verb("export", "write lessons as JSON Lines that can be read, compared and edited")
-    export.add_argument(
-        "file", metavar="FILE", nargs="?", default="-", help="the file to write; by default standard output"
-    )
+    export.add_argument("file", metavar="FILE", nargs="?", default="-", help="the file to write, else standard output")
     _add_filters(export)
     copy = verb("copy", "copy everything into a new store: namespaces, runs, evidence, history")
     copy.add_argument("--to", metavar="FILE", required=True, help="the target store, created if it is missing")
-    load = verb(
-        "import", "import the new lessons of an exported file; if a line is invalid, nothing is imported", "FILE"
-    )
+    load = verb("import", "import the new lessons of a file; if a line is invalid, nothing is imported", "FILE")
     load.add_argument("--keep-going", action="store_true", help="skip invalid lines, and count them")
     load.add_argument("--untrusted", action="store_true", help="import all lessons as new candidates")
     load.add_argument("--create", action="store_true", help="create the store if there is none")
 
 
-def _add_notebook_options(notebook: argparse.ArgumentParser) -> None:
-    verb = _add_store_options(notebook)
+def _add_notebook(commands: Any) -> None:
+    notebook = commands.add_parser(
+        "notebook",
+        help="list, show and count the auditors' findings, and read the rules made from them",
+        description="Read the error notebook that auditors keep about finished runs.",
+    )
+    verb = _add_verbs(notebook, "notebook.notebook")
     listing = verb("list", "list the findings, the newest first")
     listing.add_argument("--limit", metavar="N", type=positive, default=20, help="at most this many (20)")
     listing.add_argument("--category", metavar="WORD", help="of this category, such as tool_misuse")
@@ -216,13 +243,8 @@ def _add_notebook_options(notebook: argparse.ArgumentParser) -> None:
     rules = verb("rules", "print the rules text for a prompt")
     rules.add_argument("task", metavar="TASK", nargs="?", default="", help="the task that the rules are for")
     rules.add_argument("--limit", metavar="N", type=positive, default=10, help="maximum number of lines (10)")
-    rules.add_argument(
-        "--min-repetitions",
-        metavar="N",
-        type=positive,
-        default=1,
-        help="only mistakes repeated at least this often (1)",
-    )
+    repeated = "only mistakes repeated at least this often (1)"
+    rules.add_argument("--min-repetitions", metavar="N", type=positive, default=1, help=repeated)
     remove = verb("remove", "delete a finding permanently, or all findings older than a number of days")
     remove.add_argument("id", metavar="ID", nargs="?", help="the finding's id, which may be shortened")
     remove.add_argument("--older-than", metavar="DAYS", type=whole(1, MAX_AGE), help="all findings made before then")
@@ -230,18 +252,23 @@ def _add_notebook_options(notebook: argparse.ArgumentParser) -> None:
     _add_yes(verb("clear", "delete all findings permanently"))
 
 
-def _add_profile_options(profile: argparse.ArgumentParser) -> None:
-    verb = _add_store_options(profile)
+def _add_profile(commands: Any) -> None:
+    profile = commands.add_parser(
+        "profile",
+        help="read, edit and delete what is remembered about you and your project",
+        description="The named memories of a user and a project: rules, facts and preferences.",
+    )
+    verb = _add_verbs(profile, "notebook.profile")
     verb("list", "list what is remembered")
     verb("show", "show an entry and its former values", "NAME")
     verb("edit", "replace the text of an entry", "NAME", "TEXT")
     _add_yes(verb("forget", "delete an entry and its former values permanently", "NAME"))
 
 
-def _add_store_options(command: argparse.ArgumentParser) -> Callable[..., argparse.ArgumentParser]:
+def _add_verbs(command: argparse.ArgumentParser, run: str) -> Callable[..., argparse.ArgumentParser]:
     """Add the options of a command on a store. Returns a function that adds verbs: name, help text, arguments."""
     # The options of a store may stand before the verb or after it.
-    place = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    place = argparse.ArgumentParser(add_help=False)
     for parser in (place, command):
         add = partial(parser.add_argument, default=argparse.SUPPRESS)
         add("--store", metavar="FILE", help="a store's file, or postgresql://user@host/database")
@@ -251,10 +278,8 @@ def _add_store_options(command: argparse.ArgumentParser) -> Callable[..., argpar
     verbs = command.add_subparsers(dest="verb", metavar="VERB", title="verbs")
 
     def verb(name: str, help: str, *arguments: str) -> argparse.ArgumentParser:
-        description = f"{help[0].upper()}{help[1:]}."
-        parser: argparse.ArgumentParser = verbs.add_parser(
-            name, parents=[place], help=help, description=description, allow_abbrev=False
-        )
+        parser = verbs.add_parser(name, parents=[place], help=help, description=f"{help[0].upper()}{help[1:]}.")
+        parser.set_defaults(run=run)
         for argument in arguments:
             parser.add_argument(argument.lower(), metavar=argument)
         return parser
@@ -272,67 +297,6 @@ def _add_yes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation; required without a terminal")
 
 
-class Command(NamedTuple):
-    """A command: the module and function that run it, its help texts, and the function that adds its options."""
-
-    place: str
-    help: str
-    description: str
-    add_options: Callable[[argparse.ArgumentParser], None]
-    epilog: str | None = None
-
-
-COMMANDS = {
-    "demo": Command(
-        "demo.demo",
-        "watch an agent fail, learn, and succeed; needs no key and no network",
-        "Two runs of an agent with a scripted model: the first fails and learns, the second succeeds.",
-        lambda _: None,
-    ),
-    "run": Command(
-        "run.run",
-        "give a task to an agent with a real model, and watch it work",
-        "Give a task to an agent and watch it work. The model's key is read from its own variable, such as "
-        "OPENAI_API_KEY.",
-        _add_run_options,
-        f'For example: {NAME} run "Which hour is free?" --model openai:gpt-4o-mini --tools office:TOOLS',
-    ),
-    "eval": Command(
-        "evaluate.evaluate",
-        "run set-ups on a file of tasks, and compare their accuracy",
-        "Try set-ups on a file of tasks. Each finished task is kept at once: repeat the command to continue after an "
-        "interruption.",
-        _add_eval_options,
-        f"For example: {NAME} eval shipped --setups cot,cot+reflexion --model openai:gpt-4o-mini",
-    ),
-    "compare": Command(
-        "compare.compare",
-        "compare two runs of eval, task by task",
-        "Compare two runs of eval, paired by task, with an interval.",
-        _add_compare_options,
-    ),
-    "memory": Command(
-        "memory.memory",
-        "list, show, search, approve, retire, forget, export and import lessons",
-        "Read and manage the lessons that agents save in a store.",
-        _add_memory_options,
-        "An ID may be shortened if it stays unique. "
-        f"For example: {NAME} memory list --store lessons.db --status candidate",
-    ),
-    "notebook": Command(
-        "notebook.notebook",
-        "list, show and count the auditors' findings, and read the rules made from them",
-        "Read the error notebook that auditors keep about finished runs.",
-        _add_notebook_options,
-    ),
-    "profile": Command(
-        "notebook.profile",
-        "read, edit and delete what is remembered about you and your project",
-        "The named memories of a user and a project: rules, facts and preferences.",
-        _add_profile_options,
-    ),
-}
-
 # ------------------------------------------------------------ values
 
 
@@ -349,17 +313,6 @@ def whole(least: int, most: int | None = None) -> Callable[[str], int]:
 
 
 positive = whole(1)
-
-
-def seconds(text: str) -> float:
-    """A length of time."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"must be a number of seconds above 0, got {text!r}")
-    return value
 
 
 def time(text: str) -> datetime:

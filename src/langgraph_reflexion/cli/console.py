@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import shutil
 import sys
@@ -46,21 +45,19 @@ def summarize(error: BaseException) -> str:
 
 
 class Page:
-    """Where a command writes: in colour and folded on a terminal, plain and unfolded elsewhere.
+    """Where a command writes: in colour and folded on a terminal, plain and unfolded elsewhere, as rich decides.
 
-    Texts are never read as markup. `NO_COLOR` is respected.
+    Texts are never read as markup.
     """
 
     def __init__(self, file: TextIO, *, width: int | None = None) -> None:
         if isinstance(file, io.TextIOWrapper):
             file.reconfigure(errors="replace")
         terminal = min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST)
-        plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
         self._file = file
         self._console = Console(
             file=file,
             width=width or (terminal if file.isatty() else NEVER_FOLDED),
-            color_system=None if plain else "auto",
             markup=False,
             emoji=False,
             highlight=False,

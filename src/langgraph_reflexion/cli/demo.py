@@ -8,7 +8,7 @@ from typing import Any
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import Lesson, LessonBook, MemoryPolicy, Outcome, create_reflexion_agent
-from langgraph_reflexion.cli.console import INDENT, Page, count_of
+from langgraph_reflexion.cli.console import Page, count_of
 from langgraph_reflexion.cli.trace import STREAM, Trace, show_outcome
 from langgraph_reflexion.graph.demo import ALIKE, TASK, ScriptedPlanner, busy_times, is_free
 
@@ -27,32 +27,29 @@ def demo(_args: object, page: Page, memory: MemoryPolicy = MemoryPolicy(namespac
     )
     page.line(f"langgraph-reflexion {version('langgraph-reflexion')}", "bold")
     page.line(ABOUT)
-    first, _ = _run(page, agent, "First run: nothing is remembered yet", TASK)
-    second, prompt = _run(page, agent, "Second run: another meeting, the same memory", ALIKE)
-    lessons = LessonBook(store, NAMESPACE, memory).lessons()
+    first = _run(page, agent, "First run: nothing is remembered yet", TASK)
+    second = _run(page, agent, "Second run: another meeting, the same memory", ALIKE)
     _title(page, "What was learned")
-    for lesson in lessons:
+    for lesson in LessonBook(store, NAMESPACE, memory).lessons():
         _show_lesson(page, lesson, [first, second])
     _title(page, "The graph, as Mermaid")
     for line in agent.get_graph().draw_mermaid(with_styles=False).splitlines():
         page.line(line.strip().replace("&nbsp;", ""), "dim", lead="  ")
     page.line()
-    return _conclude(page, lessons, first, second, prompt)
+    return _conclude(page, first, second)
 
 
-def _run(page: Page, agent: Any, title: str, task: str) -> tuple[Outcome, str]:
-    """The outcome of a run, and the prompt of its first decision."""
+def _run(page: Page, agent: Any, title: str, task: str) -> Outcome:
+    """The outcome of a run, which is shown as it happens."""
     _title(page, title)
     page.line(task, "dim", lead="  ")
-    trace, prompt = Trace(page), ""
+    trace = Trace(page)
     for mode, part in agent.stream({"messages": [("user", task)]}, stream_mode=STREAM):
         trace.show(mode, part)
-        if mode == "custom" and part["type"] == "step" and not prompt:
-            prompt = "\n".join(message.text for message in part["asked"])
     if trace.outcome is None:
         raise RuntimeError("The run ended without an outcome")
     show_outcome(page, trace.outcome, tokens=False)  # a script uses none
-    return trace.outcome, prompt
+    return trace.outcome
 
 
 def _title(page: Page, text: str) -> None:
@@ -63,25 +60,22 @@ def _title(page: Page, text: str) -> None:
 def _show_lesson(page: Page, lesson: Lesson, runs: list[Outcome]) -> None:
     """A lesson and its evidence."""
     evidence = [failure.evidence for run in runs if run.run_id in lesson.sources for failure in run.failures]
-    record = f"shown in {count_of(lesson.shown, 'run')}, won {lesson.wins} of {lesson.wins + lesson.losses}"
-    page.line(lesson.text, "yellow", lead=f"  {lesson.kind}  ")
-    for name, text in (
-        ("when", lesson.when),
-        ("why", lesson.why),
-        ("evidence", "; ".join(evidence)),
-        ("trust", f"{lesson.origin}, {lesson.status}"),
-        ("record", record),
-    ):
-        if text:
-            page.line(text, lead=f"{INDENT}  {name + ':':<10}")
+    values = {
+        "when": lesson.when,
+        "why": lesson.why,
+        "evidence": "; ".join(evidence),
+        "trust": f"{lesson.origin}, {lesson.status}",
+        "record": f"shown in {count_of(lesson.shown, 'run')}, won {lesson.wins} of {lesson.wins + lesson.losses}",
+    }
+    page.fields(values, title=f"{lesson.kind}: {lesson.text}")
 
 
-def _conclude(page: Page, lessons: list[Lesson], first: Outcome, second: Outcome, prompt: str) -> int:
+def _conclude(page: Page, first: Outcome, second: Outcome) -> int:
     """Say whether the second run was better. If it was, the status is 0."""
     faults = {
         "the first run did not fail": not first.failures,
         "the first run was not accepted": first.status != "success",
-        "the second run was not shown the lesson": not any(lesson.text in prompt for lesson in lessons),
+        "the second run was not shown the lesson": not second.lessons_used,
         "the second run made a mistake": bool(second.failures),
         "the second run was not accepted": second.status != "success",
     }

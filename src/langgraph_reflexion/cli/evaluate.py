@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import shlex
-import sqlite3
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,16 +16,16 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from langgraph_reflexion import FaissStore, ReflexionError, create_trial_graph
+from langgraph_reflexion import FaissStore, create_trial_graph
 from langgraph_reflexion.cli.compare import flatten, format_seconds
-from langgraph_reflexion.cli.console import Page, WrongUse, count_of, summarize
+from langgraph_reflexion.cli.console import Page, WrongUse, count_of
 from langgraph_reflexion.cli.parts import load_object, load_tools, make_model, run_async
 from langgraph_reflexion.evals.experiment import Experiment, describe_model, run_experiment
 from langgraph_reflexion.evals.figures import format_table, make_rows
 from langgraph_reflexion.evals.grading import check_for
 from langgraph_reflexion.evals.ledger import Result, load_results, lock_folder
 from langgraph_reflexion.evals.report import write_report
-from langgraph_reflexion.evals.setups import SETUPS, find_setups
+from langgraph_reflexion.evals.setups import find_setups
 from langgraph_reflexion.evals.student import SIMULATION, is_simulated, make_student
 from langgraph_reflexion.evals.tasks import Task, load_tasks
 
@@ -38,54 +37,31 @@ RETRIES = 10
 
 def evaluate(args: argparse.Namespace, page: Page) -> int:
     """The exit status of an experiment: 1 if a task broke."""
-    folder = args.out or Path(f"eval-{Path(args.tasks).stem}")
-    try:
-        if args.check is not None and args.judge is not None:
-            raise WrongUse("answers are checked by --check or judged by --judge: pass only one of the two")
-        check = _load_check(args.check)
-        tasks, setups = load_tasks(args.tasks, checked=check is not None)[: args.limit], find_setups(args.setups)
-        if args.dry_run:
-            count = len(tasks) * len(setups) * args.repeats
-            repeats = f" × {args.repeats} repeats" if args.repeats > 1 else ""
-            page.line(f"{count_of(len(tasks), 'task')} × {count_of(len(setups), 'set-up')}{repeats} = {count} to do")
-            return 0
-        judge = _make_model(args, "judge", tasks)
-        for task in tasks if check is None else ():
-            check_for(task, judge)  # a check that cannot be made is named
-        experiment = Experiment(
-            tasks,
-            setups,
-            _make_model(args, "model", tasks),
-            judge=judge,
-            reflector=_make_model(args, "reflector", tasks),
-            check=check,
-            tools=None if args.tools is None else load_tools(args.tools),
-            **{name: getattr(args, name) for name in OPTIONS},
-        )
-        return run_async(_evaluate(args, experiment, folder, page))
-    except ReflexionError as error:
-        raise WrongUse(str(error)) from error
-    except ValueError as error:
-        raise WrongUse(summarize(error)) from error
-    except BrokenPipeError:
-        raise
-    except (OSError, sqlite3.Error) as error:
-        why = getattr(error, "strerror", None) or summarize(error)
-        text = f"{folder}: {why}. Finished tasks are saved: the same command continues"
-        raise ReflexionError(text) from error
-
-
-def _load_check(place: str | None) -> Callable[..., Any] | None:
-    """The check that `module:name` holds: a function of (answer, run)."""
-    if place is None:
-        return None
-    found = load_object("--check", place, "office:is_free")
-    try:
-        create_trial_graph(lambda _: "", [found])  # refuses what is no check
-    except ValueError as error:
-        raise WrongUse(str(error).replace("`checks[0]`", f"--check {place}", 1)) from error
-    check: Callable[..., Any] = found
-    return check
+    if args.check is not None and args.judge is not None:
+        raise WrongUse("answers are checked by --check or judged by --judge: pass only one of the two")
+    check = None if args.check is None else load_object("--check", args.check, "office:is_free")
+    if check is not None:
+        create_trial_graph(lambda _: "", [check])  # refuses what is no check
+    tasks, setups = load_tasks(args.tasks, checked=check is not None)[: args.limit], find_setups(args.setups)
+    if args.dry_run:
+        count = len(tasks) * len(setups) * args.repeats
+        repeats = f" × {args.repeats} repeats" if args.repeats > 1 else ""
+        page.line(f"{count_of(len(tasks), 'task')} × {count_of(len(setups), 'set-up')}{repeats} = {count} to do")
+        return 0
+    judge = _make_model(args, "judge", tasks)
+    for task in tasks if check is None else ():
+        check_for(task, judge)  # a check that cannot be made is named
+    experiment = Experiment(
+        tasks,
+        setups,
+        _make_model(args, "model", tasks),
+        judge=judge,
+        reflector=_make_model(args, "reflector", tasks),
+        check=check,
+        tools=None if args.tools is None else load_tools(args.tools),
+        **{name: getattr(args, name) for name in OPTIONS},
+    )
+    return run_async(_evaluate(args, experiment, args.out or Path(f"eval-{Path(args.tasks).stem}"), page))
 
 
 def _make_model(args: argparse.Namespace, role: str, tasks: Sequence[Task]) -> Any:
@@ -138,21 +114,13 @@ def _show_end(
     args: argparse.Namespace, experiment: Experiment, folder: Path, results: dict[str, list[Result]], page: Page
 ) -> None:
     tasks, figures = experiment.tasks, str(describe_model(experiment.model))
-    about = f"{len(tasks)} tasks of {args.tasks}, {figures}, up to {args.trials} trials a task. "
-    about += _describe_context(tasks, args.context)
-    if is_simulated(args.model):
-        about += f" {SIMULATION}"
-        page.line(SIMULATION, "yellow")
-    report = write_report(folder, results, tasks, args.trials, figures, about)
-    table, _, notes = "\n".join(format_table(results, args.trials, figures)).partition("\n\n")
-    for line in table.splitlines():
+    notes = [SIMULATION] if is_simulated(args.model) else []
+    if any(setup.context for setup in experiment.setups):
+        notes.append(_describe_context(tasks, args.context))
+    about = f"{len(tasks)} tasks of {args.tasks}, {figures}, up to {args.trials} trials a task."
+    report = write_report(folder, results, tasks, args.trials, figures, " ".join([about, *notes]))
+    for line in (*format_table(results, args.trials, figures), *notes, f"Trials and curves: {report}"):
         page.command(line)
-    page.line()
-    for line in notes.splitlines():
-        page.line(line)
-    if any(SETUPS[name].context for name in results):
-        page.line(_describe_context(tasks, args.context))
-    page.line(f"Trials and curves: {report}")
     if args.json:
         rows = [
             {"figures": figures, **asdict(row), "accuracy": row.accuracy} for row in make_rows(results, args.trials)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import socket
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from typing import Any, TextIO
-
-from langgraph.store.base import BaseStore
 
 from langgraph_reflexion import Lesson, LessonBook, LessonError
 from langgraph_reflexion.cli.commands import FILTERS
-from langgraph_reflexion.cli.console import Page, WrongUse, count_of, format_value, note, shorten, summarize
-from langgraph_reflexion.cli.stores import Session, may_remove, namespaces_in, open_store
+from langgraph_reflexion.cli.console import WrongUse, count_of, format_value, note, shorten
+from langgraph_reflexion.cli.stores import Session, namespaces_in, open_store, run_verb
 from langgraph_reflexion.memory import Change
 from langgraph_reflexion.memory.store import copy_store
 
@@ -31,15 +27,13 @@ class BookSession(Session):
     @property
     def book(self) -> LessonBook:
         """The lessons."""
-        with wrong_values():
-            return LessonBook(self.store, self.namespace)
+        return LessonBook(self.store, self.namespace)
 
     def lessons(self) -> list[Lesson]:
         """The lessons that match the filters. If there are none, a note says so."""
-        with wrong_values():
-            found = self.book.lessons(**self.filters)
+        found = self.book.lessons(**self.filters)
         if not found:
-            self.note_empty(any_left=bool(self.book.lessons()))
+            note(self.describe_empty())
         return found
 
     @property
@@ -59,52 +53,227 @@ class BookSession(Session):
         """Show a lesson that a command has changed."""
         return self.show(lesson.model_dump(mode="json"), f"{done} {lesson.id}, now {lesson.status}: {lesson.text}")
 
+    # ------------------------------------------------------------ looking
 
-Verb = Callable[[BookSession], int]
+    def do_list(self) -> int:
+        found = self.lessons()
+        rows = [_lesson_row(lesson) for lesson in found]
+        data = [lesson.model_dump(mode="json") for lesson in found]
+        return self.show(data, lambda: self.page.table(LESSON_COLUMNS, rows))
 
+    def do_search(self) -> int:
+        found = self.book.search(self.args.text, self.args.limit, **self.filters)
+        if not found:
+            note(self.describe_empty())
+        rows = [(f"{hit.score:.2f}", *_lesson_row(hit.lesson)) for hit in found]
+        data = [{"score": round(hit.score, 4), "lesson": hit.lesson.model_dump(mode="json")} for hit in found]
+        return self.show(data, lambda: self.page.table(("SCORE", *LESSON_COLUMNS), rows))
 
-def memory(args: argparse.Namespace, page: Page) -> int:
-    """The exit status of one command on a store's lessons."""
-    with open_store(args, create=getattr(args, "create", None)) as store:
-        if args.verb == "copy":
-            if hasattr(args, "namespace"):
-                raise WrongUse("copy takes every namespace of the store; for one, use export and import")
-            with open_store(args, create=True, option="to") as target:
-                return _copy(BookSession(store, (), page, args), target)
-        if args.verb == "namespaces":
-            session = BookSession(store, (), page, args)
-            found = ["/".join(namespace) for namespace in namespaces_in(store)]
-            return session.show(found, "\n".join(found))
-        return VERBS[args.verb](BookSession.open(store, page, args))
+    def do_show(self) -> int:
+        lesson = self.find()
+        runs = (self.book.episode(run) for run in lesson.sources[:EVIDENCE_RUNS])
+        evidence = dict.fromkeys(failure.evidence for run in runs if run is not None for failure in run.failures)
+        values = {
+            **lesson.model_dump(exclude={"text", "wins", "losses", "withheld_wins", "withheld_losses", "version"}),
+            "shown": count_of(lesson.shown, "time"),
+            "won with it": _share(lesson.wins, lesson.losses, " of "),
+            "won without": _share(lesson.withheld_wins, lesson.withheld_losses, " of "),
+            "hidden": self.book.hidden(lesson.id),
+            "evidence": "\n".join(shorten(text) for text in evidence),
+        }
+        return self.show(lesson.model_dump(mode="json"), lambda: self.page.fields(values, title=lesson.text))
 
+    def do_stats(self) -> int:
+        found = self.book.stats()
+        if not found["lessons"]:
+            note(self.describe_empty())
+        title = f"{count_of(found['lessons'], 'lesson')} in {self.place}"
+        values = {name: value for name, value in found.items() if name != "lessons"}
+        return self.show(found, lambda: self.page.fields(values, title=title))
 
-@contextmanager
-def wrong_values() -> Iterator[None]:
-    """Report a value that the book refuses as wrong use."""
-    try:
-        yield
-    except ValueError as error:
-        raise WrongUse(summarize(error).replace("`restore`", "restore")) from error
+    def do_history(self) -> int:
+        return self._show_changes(self.book.history(self.find().id))
 
+    def _show_changes(self, changes: list[Change]) -> int:
+        data = [asdict(change) | {"at": change.at.isoformat()} for change in changes]
+        rows = [
+            (
+                change.id,
+                format_value(change.at),
+                f"{change.action}, now {change.status}"
+                if change.status not in (None, change.action)
+                else change.action,
+                change.by,
+                change.why,
+            )
+            for change in changes
+        ]
+        return self.show(data, lambda: self.page.table(("ID", "WHEN", "WHAT", "BY", "WHY"), rows))
 
-# ------------------------------------------------------------ looking
+    def do_runs(self) -> int:
+        runs, lessons = self.book.episodes(), self.book.lessons()
+        if not runs:
+            note(self.describe_empty("episodes"))
+        written = {run.id: [lesson.id for lesson in lessons if run.id in lesson.sources] for run in runs}
+        newest = runs[: self.args.limit]
+        rows = [
+            (
+                run.id,
+                format_value(run.created_at),
+                run.status if run.success is None else "success" if run.success else "failure",
+                f"{len(run.shown)}",
+                f"{len(written[run.id])}",
+                run.task,
+            )
+            for run in newest
+        ]
+        data = [run.model_dump(mode="json") | {"written": written[run.id]} for run in newest]
+        return self.show(data, lambda: self.page.table(("RUN", "WHEN", "OUTCOME", "SHOWN", "WROTE", "TASK"), rows))
 
+    def do_explain(self) -> int:
+        given = self.args.id
+        runs = [run.id for run in self.book.episodes(1 if given is None else None)]
+        if not runs:
+            raise WrongUse(self.describe_empty("episodes"))
+        found = self.book.explain(runs[0] if given is None else self.full_id(given, runs, "run"))
+        return self.show(found, lambda: self._show_run(found))
 
-def _list(session: BookSession) -> int:
-    found = session.lessons()
-    rows = [_lesson_row(lesson) for lesson in found]
-    data = [lesson.model_dump(mode="json") for lesson in found]
-    return session.show(data, lambda: session.page.table(LESSON_COLUMNS, rows))
+    def _show_run(self, found: dict[str, Any]) -> None:
+        failures = [
+            f"{failure['signal']} at step {failure['step']}: {failure['evidence']}" for failure in found["failures"]
+        ]
+        written = [(id, self.book.get(id)) for id in found["written"]]
+        values = {
+            "run": found["run"],
+            "ended": f"{found['status']}, {found['stop_reason']}",
+            "failed": "\n".join(map(shorten, failures)),
+            "planned": "\n".join(shorten(reflection["plan"]) for reflection in found["reflections"]),
+            "shown": "\n".join(map(self._describe_shown, found["shown"])),
+            "withheld": "\n".join(map(self._describe_shown, found["withheld"])),
+            "wrote": "\n".join(f"{id} {lesson.text if lesson is not None else ''}" for id, lesson in written),
+            "changed": "\n".join(map(format_value, found["changes"])),
+        }
+        self.page.fields(values, title=found["task"])
 
+    def _describe_shown(self, shown: dict[str, Any]) -> str:
+        """A lesson that a run was shown or that was withheld from it, why, and what it comes from."""
+        lesson = self.book.get(shown["lesson"])
+        if lesson is None:
+            return f"{shown['lesson']}, forgotten since"
+        lines = [f"{lesson.id} {lesson.text} ({shown['result'] or 'not counted'}; now {lesson.status})"]
+        lines.append(f"why: {'; '.join(filter(None, (shown['why'], shown['without'])))}")
+        for source in shown["evidence"]:
+            failed = f": {shorten(source['failure'])}" if source["failure"] else ""
+            lines.append(f"from: run {source['run']}{failed}")
+        return "\n".join(lines)
 
-def _search(session: BookSession) -> int:
-    with wrong_values():
-        found = session.book.search(session.args.text, session.args.limit, **session.filters)
-    if not found:
-        session.note_empty(any_left=bool(session.book.lessons()))
-    rows = [(f"{hit.score:.2f}", *_lesson_row(hit.lesson)) for hit in found]
-    data = [{"score": round(hit.score, 4), "lesson": hit.lesson.model_dump(mode="json")} for hit in found]
-    return session.show(data, lambda: session.page.table(("SCORE", *LESSON_COLUMNS), rows))
+    def do_page(self) -> int:
+        try:
+            from langgraph_reflexion.server.local import serve
+        except ImportError as error:
+            raise WrongUse('`memory page` needs `pip install "langgraph-reflexion[page]"`') from error
+
+        def announce(url: str) -> None:
+            self.show({"url": url}, f"Lessons of {self.place}, until you press Ctrl-C:\n{url}")
+
+        try:
+            listening = socket.create_server(("127.0.0.1", self.args.port))
+        except OSError as error:
+            raise WrongUse(f"--port {self.args.port}: {error.strerror or error}") from error
+        with listening:
+            serve(self.book, listening, announce)
+        return 0
+
+    # ------------------------------------------------------------ deciding
+
+    def do_approve(self) -> int:
+        lesson = self.book.approve(self.find().id)
+        if why := self.book.history(lesson.id)[-1].why:
+            note(f"The approval is for {why}.")
+        return self.show_changed(lesson, "Approved")
+
+    def do_retire(self) -> int:
+        return self.show_changed(self.book.retire(self.find().id, self.args.why), "Retired")
+
+    def do_restore(self) -> int:
+        return self.show_changed(self.book.restore(self.find().id), "Restored")
+
+    def do_forget(self) -> int:
+        id, text = self.args.id, "a damaged lesson"
+        is_damaged = self.book.get(id) is None and self.store.get((*self.namespace, "lessons"), id) is not None
+        if not is_damaged:
+            lesson = self.find()
+            id, text = lesson.id, lesson.text
+        self.confirm(f"{text}\nDelete it permanently?")
+        self.book.forget(id)
+        return self.show({"forgotten": id}, f"Forgot {id}: {text}")
+
+    def do_undo(self) -> int:
+        what, since = self.args.what, self.args.since
+        if what is not None:
+            ids = [run.id for run in self.book.episodes()]
+            if not any(id.startswith(what) for id in ids):
+                ids = [change.id for lesson in self.book.lessons() for change in self.book.history(lesson.id)]
+            what = self.full_id(what, ids, "change or run")
+        undone = self.book.undo(what, since=since)
+        note(f"{count_of(len(undone), 'change')} undone.")
+        return self._show_changes(undone)
+
+    def do_distill(self) -> int:
+        args, model = self.args, None
+        if args.base_url is not None and args.model is None:
+            raise WrongUse("--base-url needs --model openai:<name>")
+        if args.model is not None:
+            from langgraph_reflexion.cli.parts import make_model
+
+            model = make_model(args.model, args.base_url)
+        made = self.book.distill(model)
+        lines = [f"{lesson.id} stands for {len(lesson.supersedes)} lessons: {lesson.text}" for lesson in made]
+        data = [lesson.model_dump(mode="json") for lesson in made]
+        return self.show(data, "\n".join(lines) or "There is nothing to distill.")
+
+    # ------------------------------------------------------------ moving
+
+    def do_export(self) -> int:
+        found, file = self.lessons(), self.args.file
+        if file == "-":
+            self.book.export(_in_utf8(sys.stdout), **self.filters)
+            sys.stdout.flush()
+            return 0
+        if not found:
+            note(f"{file} was not written.")
+            return 1
+        self.book.export(file, **self.filters)
+        return self.show({"exported": len(found), "file": file}, f"{count_of(len(found), 'lesson')} written to {file}")
+
+    def do_import(self) -> int:
+        args, file = self.args, self.args.file
+        try:
+            source = _in_utf8(sys.stdin) if file == "-" else file
+            loaded = self.book.load(source, strict=not args.keep_going, untrusted=args.untrusted)
+        except UnicodeDecodeError as error:
+            raise LessonError(f"{file} is not UTF-8 text; nothing was imported") from error
+        except LessonError as error:
+            raise LessonError(f"{file}: {error}; nothing was imported, --keep-going skips such lines") from error
+        text = f"{count_of(loaded.added, 'lesson')} added to {self.place}"
+        text += f", {loaded.unchanged} known already"
+        text += f", {count_of(loaded.skipped, 'bad line')} skipped" if loaded.skipped else ""
+        return self.show(asdict(loaded), text)
+
+    def do_namespaces(self) -> int:
+        found = ["/".join(namespace) for namespace in namespaces_in(self.store)]
+        return self.show(found, "\n".join(found))
+
+    def do_copy(self) -> int:
+        if self.args.namespace is not None:
+            raise WrongUse("copy takes every namespace of the store; for one, use export and import")
+        with open_store(self.args.to, create=True) as target:
+            # Of a lesson these fields are embedded, of other records none.
+            copied = copy_store(
+                self.store, target, index=lambda item: ["text", "when"] if item.namespace[-1] == "lessons" else False
+            )
+        text = f"{count_of(copied.items, 'item')} in {count_of(copied.namespaces, 'namespace')} copied"
+        return self.show(copied._asdict(), text)
 
 
 def _lesson_row(lesson: Lesson) -> tuple[str, ...]:
@@ -118,230 +287,6 @@ def _share(wins: int, losses: int, separator: str) -> str:
     return f"{wins}{separator}{wins + losses}" if wins + losses else ""
 
 
-def _show(session: BookSession) -> int:
-    lesson = session.find()
-    runs = (session.book.episode(run) for run in lesson.sources[:EVIDENCE_RUNS])
-    evidence = dict.fromkeys(failure.evidence for run in runs if run is not None for failure in run.failures)
-    values = {
-        **lesson.model_dump(exclude={"text", "wins", "losses", "withheld_wins", "withheld_losses", "version"}),
-        "shown": count_of(lesson.shown, "time"),
-        "won with it": _share(lesson.wins, lesson.losses, " of "),
-        "won without": _share(lesson.withheld_wins, lesson.withheld_losses, " of "),
-        "hidden": session.book.hidden(lesson.id),
-        "evidence": "\n".join(shorten(text) for text in evidence),
-    }
-    return session.show(lesson.model_dump(mode="json"), lambda: session.page.fields(values, title=lesson.text))
-
-
-def _stats(session: BookSession) -> int:
-    found = session.book.stats()
-    if not found["lessons"]:
-        session.note_empty(any_left=False)
-    title = f"{count_of(found['lessons'], 'lesson')} in {session.place}"
-    values = {name: value for name, value in found.items() if name != "lessons"}
-    return session.show(found, lambda: session.page.fields(values, title=title))
-
-
-def _history(session: BookSession) -> int:
-    return _show_changes(session, session.book.history(session.find().id))
-
-
-def _show_changes(session: BookSession, changes: list[Change]) -> int:
-    data = [asdict(change) | {"at": change.at.isoformat()} for change in changes]
-    rows = [
-        (
-            change.id,
-            format_value(change.at),
-            f"{change.action}, now {change.status}" if change.status not in (None, change.action) else change.action,
-            change.by,
-            change.why,
-        )
-        for change in changes
-    ]
-    return session.show(data, lambda: session.page.table(("ID", "WHEN", "WHAT", "BY", "WHY"), rows))
-
-
-def _runs(session: BookSession) -> int:
-    runs, lessons = session.book.episodes(), session.book.lessons()
-    if not runs:
-        session.note_empty(any_left=False, collection="episodes")
-    written = {run.id: [lesson.id for lesson in lessons if run.id in lesson.sources] for run in runs}
-    newest = runs[: session.args.limit]
-    rows = [
-        (
-            run.id,
-            format_value(run.created_at),
-            run.status if run.success is None else "success" if run.success else "failure",
-            f"{len(run.shown)}",
-            f"{len(written[run.id])}",
-            run.task,
-        )
-        for run in newest
-    ]
-    data = [run.model_dump(mode="json") | {"written": written[run.id]} for run in newest]
-    return session.show(data, lambda: session.page.table(("RUN", "WHEN", "OUTCOME", "SHOWN", "WROTE", "TASK"), rows))
-
-
-def _explain(session: BookSession) -> int:
-    given = session.args.run
-    runs = [run.id for run in session.book.episodes(1 if given is None else None)]
-    if not runs:
-        raise WrongUse(f"there are {session.describe_empty('episodes')}")
-    found = session.book.explain(runs[0] if given is None else session.full_id(given, runs, "run"))
-    return session.show(found, lambda: _show_run(session, found))
-
-
-def _show_run(session: BookSession, found: dict[str, Any]) -> None:
-    lines: list[tuple[str, str]] = [("run", found["run"]), ("ended", f"{found['status']}, {found['stop_reason']}")]
-    for failure in found["failures"]:
-        lines.append(("failed", f"{failure['signal']} at step {failure['step']}: {shorten(failure['evidence'])}"))
-    lines += [("planned", shorten(reflection["plan"])) for reflection in found["reflections"]]
-    for name in ("shown", "withheld"):
-        for lesson in found[name]:
-            now = session.book.get(lesson["lesson"])
-            if now is None:
-                lines.append((name, f"{lesson['lesson']}, forgotten since"))
-                continue
-            result = f"{lesson['result'] or 'not counted'}; now {now.status}"
-            lines.append((name, f"{now.id} {now.text} ({result})"))
-            lines.append(("  why", "; ".join(filter(None, (lesson["why"], lesson["without"])))))
-            for source in lesson["evidence"]:
-                failed = f": {shorten(source['failure'])}" if source["failure"] else ""
-                lines.append(("  from", f"run {source['run']}{failed}"))
-    for id in found["written"]:
-        written = session.book.get(id)
-        lines.append(("wrote", f"{id} {written.text if written is not None else ''}"))
-    lines += [("changed", format_value(change)) for change in found["changes"]]
-    session.page.line(found["task"], "bold")
-    for name, text in lines:
-        session.page.line(text, lead=f"  {name + ':':<10}")
-
-
-def _page(session: BookSession) -> int:
-    try:
-        from langgraph_reflexion.server.local import serve
-    except ImportError as error:
-        raise WrongUse('`memory page` needs `pip install "langgraph-reflexion[page]"`') from error
-
-    def announce(url: str) -> None:
-        session.show({"url": url}, f"Lessons of {session.place}, until you press Ctrl-C:\n{url}")
-
-    try:
-        listening = socket.create_server(("127.0.0.1", session.args.port))
-    except OSError as error:
-        raise WrongUse(f"--port {session.args.port}: {error.strerror or error}") from error
-    with listening:
-        serve(session.book, listening, announce)
-    return 0
-
-
-# ------------------------------------------------------------ deciding
-
-
-def _approve(session: BookSession) -> int:
-    lesson = session.book.approve(session.find().id)
-    if why := session.book.history(lesson.id)[-1].why:
-        note(f"The approval is for {why}.")
-    return session.show_changed(lesson, "Approved")
-
-
-def _retire(session: BookSession) -> int:
-    return session.show_changed(session.book.retire(session.find().id, session.args.why), "Retired")
-
-
-def _restore(session: BookSession) -> int:
-    with wrong_values():
-        return session.show_changed(session.book.restore(session.find().id), "Restored")
-
-
-def _forget(session: BookSession) -> int:
-    id, text = session.args.id, "a damaged lesson"
-    is_damaged = session.book.get(id) is None and session.store.get((*session.namespace, "lessons"), id) is not None
-    if not is_damaged:
-        lesson = session.find()
-        id, text = lesson.id, lesson.text
-    if not may_remove(session.args, "Delete it permanently?", what=text):
-        return 1
-    session.book.forget(id)
-    return session.show({"forgotten": id}, f"Forgot {id}: {text}")
-
-
-def _undo(session: BookSession) -> int:
-    what, since = session.args.what, session.args.since
-    if (what is None) == (since is None):
-        raise WrongUse("say what to undo: the id of a change, the id of a run, or --since TIME")
-    if what is not None:
-        ids = [run.id for run in session.book.episodes()]
-        if not any(id.startswith(what) for id in ids):
-            ids = [change.id for lesson in session.book.lessons() for change in session.book.history(lesson.id)]
-        what = session.full_id(what, ids, "change or run")
-    with wrong_values():
-        undone = session.book.undo(what, since=since)
-    note(f"{count_of(len(undone), 'change')} undone.")
-    return _show_changes(session, undone)
-
-
-def _distill(session: BookSession) -> int:
-    args, model = session.args, None
-    if args.base_url is not None and args.model is None:
-        raise WrongUse("--base-url needs --model openai:<name>")
-    if args.model is not None:
-        from langgraph_reflexion.cli.parts import make_model
-
-        model = make_model(args.model, args.base_url)
-    made = session.book.distill(model)
-    lines = [f"{lesson.id} stands for {len(lesson.supersedes)} lessons: {lesson.text}" for lesson in made]
-    data = [lesson.model_dump(mode="json") for lesson in made]
-    return session.show(data, "\n".join(lines) or "There is nothing to distill.")
-
-
-# ------------------------------------------------------------ moving
-
-
-def _export(session: BookSession) -> int:
-    found, file = session.lessons(), session.args.file
-    if file == "-":
-        session.book.export(_in_utf8(sys.stdout), **session.filters)
-        sys.stdout.flush()
-        return 0
-    if not found:
-        note(f"{file} was not written.")
-        return 1
-    try:
-        session.book.export(file, **session.filters)
-    except OSError as error:
-        raise WrongUse(f"cannot write {file}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise WrongUse(str(error)) from error
-    return session.show({"exported": len(found), "file": file}, f"{count_of(len(found), 'lesson')} written to {file}")
-
-
-def _import(session: BookSession) -> int:
-    args, file = session.args, session.args.file
-    try:
-        source = _in_utf8(sys.stdin) if file == "-" else file
-        loaded = session.book.load(source, strict=not args.keep_going, untrusted=args.untrusted)
-    except OSError as error:
-        raise WrongUse(f"cannot read {file}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise LessonError(f"{file} is not UTF-8 text; nothing was imported") from error
-    except LessonError as error:
-        raise LessonError(f"{file}: {error}; nothing was imported, --keep-going skips such lines") from error
-    text = f"{count_of(loaded.added, 'lesson')} added to {session.place}"
-    text += f", {loaded.unchanged} known already"
-    text += f", {count_of(loaded.skipped, 'bad line')} skipped" if loaded.skipped else ""
-    return session.show(asdict(loaded), text)
-
-
-def _copy(session: BookSession, target: BaseStore) -> int:
-    # Of a lesson these fields are embedded, of other records none.
-    copied = copy_store(
-        session.store, target, index=lambda item: ["text", "when"] if item.namespace[-1] == "lessons" else False
-    )
-    text = f"{count_of(copied.items, 'item')} in {count_of(copied.namespaces, 'namespace')} copied"
-    return session.show(copied._asdict(), text)
-
-
 def _in_utf8(stream: TextIO) -> TextIO:
     """A standard stream in UTF-8, as JSON Lines require, regardless of the terminal's encoding."""
     if isinstance(stream, io.TextIOWrapper):
@@ -349,21 +294,5 @@ def _in_utf8(stream: TextIO) -> TextIO:
     return stream
 
 
-VERBS: dict[str, Verb] = {
-    "list": _list,
-    "show": _show,
-    "search": _search,
-    "stats": _stats,
-    "history": _history,
-    "runs": _runs,
-    "explain": _explain,
-    "page": _page,
-    "approve": _approve,
-    "retire": _retire,
-    "restore": _restore,
-    "forget": _forget,
-    "undo": _undo,
-    "distill": _distill,
-    "export": _export,
-    "import": _import,
-}
+memory = partial(run_verb, BookSession)
+"""The exit status of a command on a store's lessons."""

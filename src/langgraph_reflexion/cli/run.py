@@ -9,7 +9,7 @@ import sys
 from contextlib import nullcontext
 from typing import Any
 
-from langgraph_reflexion import Limits, ReflexionError, create_reflexion_agent
+from langgraph_reflexion import Limits, create_reflexion_agent
 from langgraph_reflexion.cli.console import INDENT, Page, WrongUse, count_of, summarize
 from langgraph_reflexion.cli.parts import load_tools, make_model, run_async
 from langgraph_reflexion.cli.stores import open_store
@@ -31,18 +31,15 @@ def run(args: argparse.Namespace, page: Page) -> int:
     level = decisions.level
     decisions.setLevel(logging.ERROR)
     try:
-        with open_store(args, create=True) if args.store is not None else nullcontext() as store:
+        with open_store(args.store, create=True) if args.store is not None else nullcontext() as store:
             limits = {name: getattr(args, name) for name in ("max_steps", "deadline")}
-            try:
-                agent = create_reflexion_agent(
-                    model,
-                    tools,
-                    limits=Limits(**{name: value for name, value in limits.items() if value is not None}),
-                    protocol=args.protocol,
-                    store=store,
-                )
-            except (ValueError, ReflexionError) as error:
-                raise WrongUse(summarize(error)) from error
+            agent = create_reflexion_agent(
+                model,
+                tools,
+                limits=Limits(**{name: value for name, value in limits.items() if value is not None}),
+                protocol=args.protocol,
+                store=store,
+            )
             return run_async(_run(args, page, agent))
     finally:
         decisions.setLevel(level)

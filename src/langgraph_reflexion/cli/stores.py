@@ -8,16 +8,16 @@ import sqlite3
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any
 
 from langgraph.store.base import BaseStore
 
-from langgraph_reflexion import StoreError
+from langgraph_reflexion import FaissStore, ReflexionError, StoreError
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, note, summarize
-from langgraph_reflexion.context import MemoryPolicy, Namespace
-from langgraph_reflexion.memory import resolve_namespace
+from langgraph_reflexion.context import Namespace
+from langgraph_reflexion.memory.arguments import label
 from langgraph_reflexion.text.literals import hide_password
 
 DEFAULT_NAMESPACE: Namespace = ("reflexion", "reflexion_agent")
@@ -25,22 +25,17 @@ DEFAULT_NAMESPACE: Namespace = ("reflexion", "reflexion_agent")
 NAMESPACES_IN_ERROR = 6
 """Namespaces in a message: about two lines of a terminal."""
 
-_NOT_IN_LABELS = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
-"""Control characters, and bytes that the shell passed and that are no UTF-8."""
+_LABEL = re.compile(r"[^{}\x00-\x1f\x7f\ud800-\udfff]+")
+"""A label of a namespace: without fields, control characters, and bytes that the shell passed and that are no UTF-8."""
 
 
 @contextmanager
-def open_store(args: argparse.Namespace, *, create: bool | None = None, option: str = "store") -> Iterator[BaseStore]:
-    """The store that an option names, closed afterwards.
-
-    A missing store is created only with `create`. If `create` is `False`, the error names the option that creates it.
-    """
-    address: str | None = getattr(args, option, None)
+def open_store(address: str | None, *, create: bool = False, hint: str = "") -> Iterator[BaseStore]:
+    """The store at an address, closed afterwards. A missing one is created or refused with a hint how to create it."""
     if address is None:
         raise WrongUse("name a store: --store FILE or --store postgresql://…")
-    hint = "; --create makes a store there" if create is False else ""
     if address.startswith(("postgresql://", "postgres://")):
-        with _open_postgres(address, bool(create), hint) as store:
+        with _open_postgres(address, create, hint) as store:
             yield store
         return
     file = Path(address).expanduser()  # no shell does it in `--store=~/lessons.db`
@@ -50,19 +45,12 @@ def open_store(args: argparse.Namespace, *, create: bool | None = None, option: 
         raise WrongUse(f"--store {hide_password(address)}: there is no such file{hint}")
     if not create and file.is_file() and not file.stat().st_size:
         raise WrongUse(f"--store {address}: the file is empty{hint}")
-    with _open_sqlite_store(file) if _is_sqlite_store(file) else _open_faiss(file) as store:
-        yield store
-
-
-def _open_faiss(file: Path) -> AbstractContextManager[BaseStore]:
-    from langgraph_reflexion import FaissStore
-
     try:
-        return FaissStore(file)
+        opened = _open_sqlite_store(file) if _is_sqlite_store(file) else FaissStore(file)
     except StoreError as error:
         raise WrongUse(summarize(error)) from error
-    except OSError as error:
-        raise WrongUse(f"--store {file}: {error.strerror or error}") from error
+    with opened as store:
+        yield store
 
 
 def _open_sqlite_store(file: Path) -> AbstractContextManager[BaseStore]:
@@ -108,33 +96,43 @@ def _open_postgres(address: str, create: bool, hint: str) -> Iterator[BaseStore]
 # ------------------------------------------------------------ a command on a store
 
 
-@dataclass(frozen=True)
-class Session:
-    """A command on one namespace of an opened store."""
+def run_verb(session: Callable[[BaseStore, argparse.Namespace, Page], Session], args: Any, page: Page) -> int:
+    """Run the verb of a command on the store that the options name. Returns the exit status."""
+    create = getattr(args, "create", None)
+    hint = "; --create makes a store there" if create is False else ""
+    with open_store(args.store, create=bool(create), hint=hint) as store:
+        verb: Callable[[], int] = getattr(session(store, args, page), f"do_{args.verb}")
+        return verb()
 
-    store: BaseStore
-    namespace: Namespace
-    page: Page
-    args: argparse.Namespace
-    collection: ClassVar[str] = "lessons"
+
+class Session:
+    """A command on one namespace of an opened store. Each verb is a method `do_…`, which returns the exit status."""
+
+    collection = "lessons"
     """The last label of the namespaces that such a command is about."""
 
-    @classmethod
-    def open(cls, store: BaseStore, page: Page, args: argparse.Namespace) -> Self:
+    def __init__(self, store: BaseStore, args: argparse.Namespace, page: Page) -> None:
+        self.store = store
+        self.args = args
+        self.page = page
+
+    @cached_property
+    def namespace(self) -> Namespace:
         """The given namespace, else the only one with data, else the default one."""
-        given: str | None = getattr(args, "namespace", None)
+        given: str | None = self.args.namespace
         if given is not None:
             parts = given.strip("/").split("/")
-            if not all(parts) or "{" in given or _NOT_IN_LABELS.search(given):
+            if not all(map(_LABEL.fullmatch, parts)):
                 raise WrongUse(f"--namespace takes labels separated by slashes, such as planner/ada, got {given!r}")
-            return cls(store, tuple(_as_label(part) for part in parts), page, args)
-        held = namespaces_in(store, cls.collection) or namespaces_in(store, "episodes")
+            # As in a run, the dots of a user's id are escaped.
+            return tuple(label(part) if "." in part or part == "langgraph" else part for part in parts)
+        held = namespaces_in(self.store, self.collection) or namespaces_in(self.store, "episodes")
         if len(held) > 1 and DEFAULT_NAMESPACE not in held:
             raise WrongUse(f"choose one with --namespace: {_list_namespaces(held)}")
         if len(held) > 1:
             others = [namespace for namespace in held if namespace != DEFAULT_NAMESPACE]
             note(f"Showing {'/'.join(DEFAULT_NAMESPACE)}; there is also {_list_namespaces(others)}")
-        return cls(store, held[0] if len(held) == 1 else DEFAULT_NAMESPACE, page, args)
+        return held[0] if len(held) == 1 else DEFAULT_NAMESPACE
 
     @property
     def place(self) -> str:
@@ -143,7 +141,7 @@ class Session:
 
     def show(self, data: Any, text: str | Callable[[], object]) -> int:
         """Print the data as JSON where that is wanted, else the text; the exit status."""
-        if hasattr(self.args, "json"):
+        if self.args.json:
             self.page.data(data)
         elif not isinstance(text, str):
             text()
@@ -160,18 +158,28 @@ class Session:
             raise WrongUse(f"there is no {thing} {given!r} in {self.place}")
         return meant[0]
 
-    def note_empty(self, *, any_left: bool, collection: str = "") -> None:
-        """Say that there is nothing to show, and which namespaces have data."""
-        note(f"Nothing in {self.place} matches." if any_left else f"There are {self.describe_empty(collection)}.")
-
     def describe_empty(self, collection: str = "") -> str:
-        """What to say about a namespace that holds nothing of a collection, this command's unless another is given."""
+        """Why nothing was found in a collection, this command's unless another is given, and where there is something.
+
+        The collections are those of the store: lessons, notebook, episodes.
+        """
         collection = collection or self.collection
+        held = namespaces_in(self.store, collection)
+        if self.namespace in held:
+            return f"Nothing in {self.place} matches."
         things = {"notebook": "findings", "episodes": "runs"}.get(collection, collection)
-        held = [name for name in namespaces_in(self.store, collection) if name != self.namespace]
-        nothing = f"no {things} in {self.place}"
         elsewhere = f"; there are {things} in {_list_namespaces(held)}" if held else ", nor anywhere else in this store"
-        return nothing + elsewhere
+        return f"There are no {things} in {self.place}{elsewhere}."
+
+    def confirm(self, question: str) -> None:
+        """Go on with a permanent deletion only if the user allows it, with `--yes` or at the terminal."""
+        if self.args.yes:
+            return
+        if not sys.stdin.isatty():
+            raise WrongUse("this deletes permanently, and there is no terminal to ask at: add --yes")
+        Page(sys.stderr).write(f"{question} [y/N] ")
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise ReflexionError("nothing was removed")
 
 
 def namespaces_in(store: BaseStore, collection: str = "lessons") -> list[Namespace]:
@@ -184,30 +192,3 @@ def _list_namespaces(held: list[Namespace]) -> str:
     names = ["/".join(namespace) for namespace in held[:NAMESPACES_IN_ERROR]]
     more = f" and {len(held) - len(names)} more" if len(held) > len(names) else ""
     return ", ".join(names) + more
-
-
-def _as_label(part: str) -> str:
-    """A label as a store holds it: a user's id with dots is escaped, as in a run."""
-    if "." not in part and part != "langgraph":
-        return part
-    escaped = resolve_namespace(MemoryPolicy(namespace=("{part}",)), "", {"part": part})
-    return part if escaped is None else escaped[0]
-
-
-# ------------------------------------------------------------ talking to the user
-
-
-def may_remove(args: argparse.Namespace, question: str, *, what: str = "") -> bool:
-    """Whether the user allows a permanent deletion, with `--yes` or at the terminal."""
-    if args.yes:
-        return True
-    if not sys.stdin.isatty():
-        raise WrongUse("this deletes permanently, and there is no terminal to ask at: add --yes")
-    page = Page(sys.stderr)
-    if what:
-        page.line(what, "yellow")
-    page.write(f"{question} [y/N] ")
-    sure = sys.stdin.readline().strip().lower() in ("y", "yes")
-    if not sure:
-        note("Nothing was removed.")
-    return sure

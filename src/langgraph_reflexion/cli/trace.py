@@ -71,7 +71,7 @@ class Trace:
         elif isinstance(message, AIMessageChunk) and metadata.get("langgraph_node") == "decide" and message.text:
             if self._streaming != message.id:
                 self.end_line()
-                self._page.write(self._number(self.steps + (0 if self._repairing else 1)))
+                self._page.write(self._margin(self.steps + (0 if self._repairing else 1)))
                 self._streaming = message.id
             self._page.write(message.text)
 
@@ -93,16 +93,16 @@ class Trace:
             return
         self._calls, self._answer = len(decision["calls"]), decision["final"] or ""
         if decision["thought"].strip() and not streamed:
-            self._page.line(shorten(decision["thought"]), "dim", lead=self._number(self.steps))
+            self._line("", shorten(decision["thought"]), "dim")
         for call in decision["calls"]:
-            self._line("→", format_call(call), "cyan", numbered=True)
+            self._line("→", format_call(call), "cyan")
         match event["decided"]:
             case "finish" | "refusal" if not streamed:
-                self._page.line(self._answer, lead=self._number(self.steps))
+                self._line("", self._answer)
             case "replan":
-                self._line("·", f"replans: {shorten(self._answer)}", "magenta", numbered=True)
+                self._line("·", f"replans: {shorten(self._answer)}", "magenta")
             case "ask_user":
-                self._line("?", f"asks: {self._answer}", "yellow", numbered=True)
+                self._line("?", f"asks: {self._answer}", "yellow")
         if event["decided"] == "refusal":
             self._line("✗", "the model refuses", "red")
 
@@ -111,7 +111,7 @@ class Trace:
             return
         evidence = failure.evidence.removeprefix(f"The answer was: {self._answer}\n").partition("\nThe reply was: ")[0]
         text = f"{failure.signal.replace('_', ' ')}: {shorten(evidence)}"
-        self._line("✗", text, "red", numbered=self._repairing)
+        self._line("✗", text, "red")
 
     def _show_reflection(self, event: Event) -> None:
         self._repairing = False
@@ -133,12 +133,12 @@ class Trace:
         why = f" ({event['reason']})" if event["reason"] else ""
         self._line("+", f"lesson {event['action']}: {event['text']}{why}", "yellow" if event["id"] else "dim")
 
-    def _line(self, mark: str, text: str, style: str = "", *, numbered: bool = False) -> None:
-        self._page.line(text, style, lead=self._number(self.steps) if numbered else INDENT, mark=mark)
+    def _line(self, mark: str, text: str, style: str = "") -> None:
+        self._page.line(text, style, lead=self._margin(self.steps), mark=mark)
 
-    def _number(self, step: int) -> str:
-        """The margin: the step's number on its first line."""
-        if step == self._last_number:
+    def _margin(self, step: int) -> str:
+        """The margin of a line: the step's number on its first line."""
+        if step <= self._last_number:
             return INDENT
         self._last_number = step
         return f"{step:>4}  "

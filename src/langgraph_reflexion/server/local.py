@@ -11,9 +11,9 @@ from urllib.parse import quote
 import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import JSONResponse, Response
 
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.server.routes import app
@@ -29,30 +29,20 @@ def serve(book: LessonBook, listening: socket.socket, announce: Callable[[str], 
 
 
 def local_app(book: LessonBook, token: str) -> Starlette:
-    """The server's routes on this book, for clients with the token."""
+    """The server's routes on this book, for clients that have the token in the link or as a bearer token."""
+
+    async def check_token(request: Request, respond: RequestResponseEndpoint) -> Response:
+        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+        given = bearer or request.query_params.get("token", "")
+        is_open = request.url.path.endswith(("/page.css", "/page.js"))
+        if is_open or hmac.compare_digest(given.encode(), token.encode()):
+            return await respond(request)
+        return JSONResponse({"detail": "the token of the link is missing"}, 403)
+
     local = Starlette(
         routes=app.routes,
         exception_handlers=app.exception_handlers,
-        middleware=[Middleware(TokenMiddleware, token=token)],
+        middleware=[Middleware(BaseHTTPMiddleware, dispatch=check_token)],
     )
     local.state.memory = book
     return local
-
-
-class TokenMiddleware:
-    """Accepts requests with the token, in the link or as a bearer token. Style and script need none."""
-
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self.app = app
-        self.token = token
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope)
-        given = request.headers.get("authorization", "").removeprefix("Bearer ") or request.query_params.get(
-            "token", ""
-        )
-        is_open = request.url.path.endswith(("/page.css", "/page.js"))
-        if is_open or hmac.compare_digest(given.encode(), self.token.encode()):
-            await self.app(scope, receive, send)
-        else:
-            await JSONResponse({"detail": "the token of the link is missing"}, 403)(scope, receive, send)

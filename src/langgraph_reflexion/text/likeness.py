@@ -73,9 +73,6 @@ _OPPOSITES = word_set(
 _SIDES = tuple((stem(word), pair, side) for pair in sorted(_OPPOSITES) for side, word in enumerate(pair.split("/")))
 """Each of those words as it is found in a text, its pair, and which side of the pair it is."""
 
-_ENGLISH_SIDES = tuple(side for side in _SIDES if side[0].isascii())
-
-
 _CHOICE = lazy_pattern(
     rf"(?:(?<![\w'’./])|(?<=[{UNSPACED}]))"
     r"(?:[b-dfghjl-np-rtx]|(?-i:(?:(?<=\w )|(?<=[^\x00-\x7f]))[AEKOSU-WYZ]|[EKOSU-WYZ](?! \w)))"
@@ -121,7 +118,7 @@ class Advice:
         """For each pair of opposites in the text, the sides that it has."""
         words = {stem(word) for word in re.findall(r"[a-z]+", self.folded)}
         found: dict[str, set[int]] = {}
-        for word, pair, side in _ENGLISH_SIDES if self.folded.isascii() else _SIDES:
+        for word, pair, side in _SIDES:
             if word in words if word.isascii() else word in self.folded:
                 found.setdefault(pair, set()).add(side)
         return found
