@@ -157,7 +157,7 @@ def test_a_wrong_key_ends_an_experiment_at_once_and_the_same_command_continues_i
     with ModelServer("Answer: x", moods=lambda _, number: "unauthorized" if wrong and number > 1 else None) as server:
         words = ["towns.jsonl", "--setups", setup, "--trials", "1", "--concurrency", "1"]
         words += ["--model", "openai:small", "--base-url", server.url]
-        printed = run_cli(capsys, *words, status=2)
+        printed = run_cli(capsys, *words, status=1)
         wrong = False
         assert len(server.requests) == 5, "with two retries"
         assert "2 of 4 are done already" in run_cli(capsys, *words)

@@ -251,8 +251,6 @@ class BookSession(Session):
         try:
             source = _in_utf8(sys.stdin) if file == "-" else file
             loaded = self.book.load(source, strict=not args.keep_going, untrusted=args.untrusted)
-        except UnicodeDecodeError as error:
-            raise LessonError(f"{file} is not UTF-8 text; nothing was imported") from error
         except LessonError as error:
             raise LessonError(f"{file}: {error}; nothing was imported, --keep-going skips such lines") from error
         text = f"{count_of(loaded.added, 'lesson')} added to {self.place}"
@@ -290,7 +288,7 @@ def _share(wins: int, losses: int, separator: str) -> str:
 def _in_utf8(stream: TextIO) -> TextIO:
     """A standard stream in UTF-8, as JSON Lines require, regardless of the terminal's encoding."""
     if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(encoding="utf-8")
+        stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # an import names the line of other bytes
     return stream
 
 
