@@ -315,3 +315,15 @@ def test_what_an_unreadable_reflection_wanted_remembered_is_told(run, desk):
     seen = run(RoleModel([call("search", query="x"), say("11:00")], reply), [desk.search])
     (event,) = seen.told("lesson")
     assert (event["text"], event["reason"]) == ("Give the calendar a weekday.", "its reflection cannot be read")
+
+
+@pytest.mark.req("C16")
+def test_what_a_repeated_reflection_wanted_remembered_is_told_when_meta_replaces_it(run):
+    again = reflection("Read the room table.", memory_to_write=["Never trust the river page.", {"kind": "rule"}])
+    model = RoleModel([say("x")], [reflection("Read the room table."), again, reflection("Convert to metres.")])
+    scores = iter([10, 30, 100])
+    seen = run(model, checks=[lambda *_: next(scores)])
+    assert [(event["text"], event["reason"]) for event in seen.told("lesson")][:2] == [
+        ("{'kind': 'rule'}", "it has no text"),
+        ("Never trust the river page.", "its reflection says the same again"),
+    ]
