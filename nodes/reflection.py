@@ -266,22 +266,22 @@ def read_reflection(text: str, failure: Failure, depth: Depth) -> ReadReflection
         return ReadReflection(None, "it has neither `patch_prompt` nor anything in `memory_to_write`", dropped)
     fixes = []
     for item in _listed(data.get("fix_strategy"))[:MOST_ENTRIES]:
-        fields = item if isinstance(item, dict) else {"text": item}
-        kind = known_word(fields.get("kind", fields.get("type")), get_args(FixKind)) or "other"
-        fixes.append(Fix(kind=cast("FixKind", kind), text=_text(fields.get("text"))))
+        kind, sentence = _kind_and_sentence(item, get_args(FixKind))
+        fixes.append(Fix(kind=cast("FixKind", kind or "other"), text=sentence))
     lessons = [text for item in _listed(data.get("lessons"))[:MOST_ENTRIES] if (text := _text(item))]
-    cause, sentence = _cause(data.get("root_cause"))
+    cause, sentence = _kind_and_sentence(data.get("root_cause"), get_args(RootCause))
+    diagnosis, _ = _kind_and_sentence(data.get("diagnosis"), get_args(Diagnosis))
     return ReadReflection(
         Reflection(
             failure_signal=_text(data.get("failure_signal")) or failure.signal,
-            root_cause=cause,
+            root_cause=cast("RootCause", cause or "other"),
             explanation=f"{sentence} {_text(data.get('explanation'))}".strip(),
             fix_strategy=fixes,
             patch_prompt=_text(patch),
             memory_to_write=memos,
             confidence=_confidence(data.get("confidence")),
             depth=depth,
-            diagnosis=cast("Diagnosis | None", known_word(data.get("diagnosis"), get_args(Diagnosis))),
+            diagnosis=cast("Diagnosis | None", diagnosis),
             lessons=lessons,
         ),
         dropped=dropped,
@@ -306,15 +306,15 @@ def read_freely(text: str, failure: Failure, depth: Depth) -> ReadReflection:
     )
 
 
-def _cause(given: Any) -> tuple[RootCause, str]:
-    """A class of root cause, and the sentence that was given with it or in its place."""
+def _kind_and_sentence(given: Any, kinds: Sequence[str]) -> tuple[str | None, str]:
+    """A word of a closed set, and the sentence that was given with it or in its place."""
     word, sentence = _text(given), ""
     if isinstance(given, dict):
         word, sentence = _text(given.get("kind", given.get("type"))), _text(given.get("text"))
-    elif known_word(head := word.partition(":")[0], get_args(RootCause)):
+    elif known_word(head := word.partition(":")[0], kinds):
         word, sentence = head, word.partition(":")[2].strip()
-    known = known_word(word, get_args(RootCause))
-    return cast("RootCause", known or "other"), sentence if known else f"{word} {sentence}".strip()
+    known = known_word(word, kinds)
+    return known, sentence if known else f"{word} {sentence}".strip()
 
 
 def _memos(given: Any) -> tuple[list[Memo], list[tuple[str, str]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import get_args
 
 import pytest
@@ -326,4 +327,25 @@ def test_what_a_repeated_reflection_wanted_remembered_is_told_when_meta_replaces
     assert [(event["text"], event["reason"]) for event in seen.told("lesson")][:2] == [
         ("{'kind': 'rule'}", "it has no text"),
         ("Never trust the river page.", "its reflection says the same again"),
+    ]
+
+
+def read_as_quick(**fields):
+    given = json.dumps({"patch_prompt": "Ask for Tuesday.", **fields})
+    return read_reflection(given, Failure(signal="loop", evidence="twice"), "quick").reflection
+
+
+@pytest.mark.req("C3", "C6", "C16")
+def test_the_words_of_closed_sets_are_read_in_any_spelling_with_or_without_a_sentence():
+    read = read_as_quick(
+        root_cause="ToolMisuse",
+        fix_strategy=["add_check", "Change Tool Schema", "decompose task: split the day", "Do this: that"],
+        diagnosis="Method error: it guessed",
+    )
+    assert (read.root_cause, read.diagnosis) == ("tool_misuse", "method")
+    assert [(fix.kind, fix.text) for fix in read.fix_strategy] == [
+        ("add_check", ""),
+        ("change_tool_schema", ""),
+        ("decompose_task", "split the day"),
+        ("other", "Do this: that"),
     ]
