@@ -28,7 +28,7 @@ from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.schemas import Depth, Diagnosis, Failure, Fix, FixKind, Kind, Memo, Reflection, RootCause
 from langgraph_reflexion.state import State, start_of_run, task_in, whole_conversation
 from langgraph_reflexion.text import lazy_pattern
-from langgraph_reflexion.text.json_text import JsonError, read_json, score_in, texts_in, without_thinking
+from langgraph_reflexion.text.json_text import JsonError, fields_in, read_json, score_in, texts_in, without_thinking
 from langgraph_reflexion.text.tokens import known_word
 
 TRANSCRIPT_TOKENS = 4_000
@@ -255,8 +255,12 @@ def read_reflection(text: str, failure: Failure, depth: Depth) -> ReadReflection
         return ReadReflection(None, str(fault))
     if isinstance(data, list) and len(data) == 1:
         data = data[0]
+    inner = next(iter(data.values())) if isinstance(data, dict) and len(data) == 1 else None
+    if isinstance(inner, dict) and not fields_in(data, Reflection.model_fields):
+        data = inner  # {"reflection": {...}}
     if not isinstance(data, dict):
         return ReadReflection(None, "it is not a JSON object")
+    data = fields_in(data, Reflection.model_fields)
     memos, dropped = _memos(data.get("memory_to_write"))
     patch = data.get("patch_prompt")
     if patch and not isinstance(patch, str) and not _text(patch):
@@ -310,7 +314,8 @@ def _kind_and_sentence(given: Any, kinds: Sequence[str]) -> tuple[str | None, st
     """A word of a closed set, and the sentence that was given with it or in its place."""
     word, sentence = _text(given), ""
     if isinstance(given, dict):
-        word, sentence = _text(given.get("kind", given.get("type"))), _text(given.get("text"))
+        fields = fields_in(given, ("kind", "type", "text"))
+        word, sentence = _text(fields.get("kind", fields.get("type"))), _text(fields.get("text"))
     elif known_word(head := word.partition(":")[0], kinds):
         word, sentence = head, word.partition(":")[2].strip()
     known = known_word(word, kinds)
@@ -322,14 +327,16 @@ def _memos(given: Any) -> tuple[list[Memo], list[tuple[str, str]]]:
     memos: list[Memo] = []
     dropped: list[tuple[str, str]] = []
     for item in _listed(given):
-        fields = item if isinstance(item, dict) else {"text": item}
-        text = _text(fields.get("text", fields.get("content")))
+        names = (*Memo.model_fields, "type", "content", *get_args(Kind))
+        fields = fields_in(item, names) if isinstance(item, dict) else {"text": item}
+        named = next((kind for kind in get_args(Kind) if kind in fields), "")  # {"rule": "..."}
+        text = _text(fields.get("text", fields.get("content", fields.get(named))))
         if not text:
             dropped.append((_text(str(item)), "it has no text"))
         elif len(memos) == MOST_ENTRIES:
             dropped.append((text, f"a reflection may leave {MOST_ENTRIES} memos"))
         else:
-            kind = known_word(fields.get("kind", fields.get("type")), get_args(Kind)) or "rule"
+            kind = known_word(fields.get("kind", fields.get("type", named)), get_args(Kind)) or "rule"
             tags = [bounded(_text(tag), LONGEST_TAG) for tag in _listed(fields.get("tags"))[:MOST_ENTRIES]]
             memos.append(
                 Memo(kind=cast("Kind", kind), text=text, when=_text(fields.get("when")), tags=[*filter(None, tags)])

@@ -349,3 +349,15 @@ def test_the_words_of_closed_sets_are_read_in_any_spelling_with_or_without_a_sen
         ("decompose_task", "split the day"),
         ("other", "Do this: that"),
     ]
+
+
+@pytest.mark.req("B9", "C16")
+def test_a_reflection_is_read_under_any_spelling_of_its_keys_and_inside_a_wrapper():
+    memos = [{"Kind": "pattern", "Text": "Look twice."}, {"strategy": "Ask first."}]
+    given = json.dumps({"reflection": {"patchPrompt": "Ask for Tuesday.", "Memory To Write": memos}})
+    read = read_reflection(given, Failure(signal="loop", evidence="twice"), "quick").reflection
+    assert read.patch_prompt == "Ask for Tuesday."
+    assert [(memo.kind, memo.text) for memo in read.memory_to_write] == [
+        ("pattern", "Look twice."),
+        ("strategy", "Ask first."),
+    ]

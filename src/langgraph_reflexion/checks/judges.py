@@ -30,7 +30,15 @@ from langgraph_reflexion.nodes.models.response_format import ask_for_json
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Dimension, Run, Verdict
-from langgraph_reflexion.text.json_text import TangledError, Whole, score_in, values_in, without_thinking
+from langgraph_reflexion.text.json_text import (
+    TangledError,
+    Whole,
+    fields_in,
+    fold_key,
+    score_in,
+    values_in,
+    without_thinking,
+)
 from langgraph_reflexion.text.likeness import likeness
 
 logger = logging.getLogger(__name__)
@@ -242,7 +250,7 @@ def read_verdict(text: str, success_score: float = 80, dimensions: Iterable[str]
     An acceptance with a score below `success_score` gets an issue that says so. The named `dimensions` may also stand
     beside the other keys.
     """
-    named = {_folded(name) for name in dimensions}
+    named = {fold_key(name) for name in dimensions}
     try:
         objects = [found for found in values_in(without_thinking(text)) if isinstance(found, Whole)]
     except TangledError as fault:
@@ -263,23 +271,18 @@ def _unreadable(why: str) -> Verdict:
 
 def _fields(value: Any, dimensions: Set[str]) -> dict[str, Any]:
     """The fields of a verdict under our names. Empty if there is neither an acceptance nor a score."""
-    known = {_folded(name): name for name in (*ACCEPTANCE, *FEEDBACK, *ISSUES, "score", "dimensions")}
+    names = (*ACCEPTANCE, *FEEDBACK, *ISSUES, "score", "dimensions")
+    own = dimensions - set(map(fold_key, names))
     given = value if isinstance(value, dict) else {}
-    beside = {key: item for key, item in given.items() if _folded(key) in dimensions - known.keys()}
-    fields: dict[str, Any] = {"dimensions": beside}
-    fields |= {known[_folded(key)]: item for key, item in given.items() if _folded(key) in known}
+    beside = {key: item for key, item in given.items() if fold_key(key) in own}
+    fields: dict[str, Any] = {"dimensions": beside, **fields_in(given, names)}
     return fields if any(name in fields for name in (*ACCEPTANCE, "score")) else {}
 
 
 def _has_key_twice(given: Mapping[str, Any]) -> bool:
     """Whether two spellings of one key have different values: `{"passed": false, "Passed": true}`."""
     values: dict[str, Any] = {}
-    return any(values.setdefault(_folded(key), item) != item for key, item in given.items())
-
-
-def _folded(key: str) -> str:
-    """The key without case, `_` and `-`: `isSatisfactory` is `is_satisfactory`."""
-    return re.sub(r"[\W_]", "", key).lower()
+    return any(values.setdefault(fold_key(key), item) != item for key, item in given.items())
 
 
 def _verdict(fields: Mapping[str, Any], success_score: float) -> Verdict:
