@@ -133,7 +133,7 @@ def _criteria(criteria: Any) -> str:
         or not given
         or not all(isinstance(text, str) and text.strip() for text in given)
     ):
-        raise ValueError(f"`criteria` must be a string or a list of strings, got {criteria!r}")
+        raise ValueError(f"`criteria` must be a string or a list of strings, none of them empty, got {criteria!r}")
     lines = [criterion.strip() for criterion in given]
     return "Judge it by this alone:\n" + (lines[0] if len(lines) == 1 else "\n".join(f"- {line}" for line in lines))
 
