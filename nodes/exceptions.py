@@ -124,7 +124,7 @@ def tool_error_class(error: BaseException) -> ErrorClass:
         return "timeout"
     if isinstance(error, PermissionError) or status in (401, 403):
         return "permission"
-    if isinstance(error, ValidationError) or name in ("toolinvocationerror", "toolinputerror"):
+    if name in ("toolinvocationerror", "toolinputerror"):
         return "bad_arguments"
     return "exception"
 

@@ -25,7 +25,7 @@ from langgraph_reflexion.nodes.budget import came_back, end_attempt
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.host import emit, streams_tokens, values_now
 from langgraph_reflexion.nodes.models.calling import stopped_by_provider
-from langgraph_reflexion.nodes.models.transcript import bounded, calls_in, is_paired, not_run, paired
+from langgraph_reflexion.nodes.models.transcript import bounded, calls_in, is_paired, not_run, paired, readable
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.recall import best_effort, has_failed
 from langgraph_reflexion.nodes.remember import confirm_lessons, remember_success
@@ -158,7 +158,9 @@ def _last_messages(parts: Parts, state: State, ending: Ending) -> list[AnyMessag
         return out
     if pending["message"] is not None:
         return [*out, pending["message"]]
-    if ending.stop_reason in ("accepted", "unchecked"):  # a tool's direct answer is already in the conversation
+    # A tool's direct answer is already in the conversation, but maybe before the results of other calls.
+    is_answer = [readable(answer).endswith(pending["text"]) for answer in answers]
+    if ending.stop_reason in ("accepted", "unchecked") and (not any(is_answer) or is_answer[-1]):
         return out
     return [*out, end_message(state, pending, parts.actor.name)]
 

@@ -98,7 +98,10 @@ def _ask(case: Case) -> Waits[tuple[ReadReflection, Depth, Tally]]:
     if may_ask_again and is_one_left and _is_alike(budget, state, read.reflection) and not case.is_late:
         _emit(case, read.reflection, SAID_BEFORE)
         count, depth = 2, "meta"
+        memos = read.reflection.memory_to_write if read.reflection else []
+        lost = [*read.dropped, *((memo.text, "its reflection says the same again") for memo in memos)]
         read = yield from ask_for_reflection(case, depth)
+        read = read._replace(dropped=[*lost, *read.dropped])
     spent = case.meter.spent
     return read, depth, budget.tally(state, reflecting=spent, reflections=count, meta=int(depth == "meta"))
 

@@ -25,7 +25,7 @@ from langgraph_reflexion.nodes.recall import has_failed
 from langgraph_reflexion.schemas import Depth, Diagnosis, Failure, Fix, FixKind, Kind, Memo, Reflection, RootCause
 from langgraph_reflexion.state import State, start_of_run, task_in, whole_conversation
 from langgraph_reflexion.text import lazy_pattern
-from langgraph_reflexion.text.json_text import JsonError, read_json, score_in, texts_in, without_thinking
+from langgraph_reflexion.text.json_text import JsonError, fields_in, read_json, score_in, texts_in, without_thinking
 from langgraph_reflexion.text.tokens import known_word
 
 TRANSCRIPT_TOKENS = 4_000
@@ -237,8 +237,12 @@ def read_reflection(text: str, failure: Failure, depth: Depth) -> ReadReflection
         return ReadReflection(None, str(fault))
     if isinstance(data, list) and len(data) == 1:
         data = data[0]
+    inner = next(iter(data.values())) if isinstance(data, dict) and len(data) == 1 else None
+    if isinstance(inner, dict) and not fields_in(data, Reflection.model_fields):
+        data = inner  # {"reflection": {...}}
     if not isinstance(data, dict):
         return ReadReflection(None, "it is not a JSON object")
+    data = fields_in(data, Reflection.model_fields)
     memos, dropped = _memos(data.get("memory_to_write"))
     patch = data.get("patch_prompt")
     if patch and not isinstance(patch, str) and not _text(patch):
@@ -248,22 +252,22 @@ def read_reflection(text: str, failure: Failure, depth: Depth) -> ReadReflection
         return ReadReflection(None, "it has neither `patch_prompt` nor anything in `memory_to_write`", dropped)
     fixes = []
     for item in _listed(data.get("fix_strategy"))[:MOST_ENTRIES]:
-        fields = item if isinstance(item, dict) else {"text": item}
-        kind = known_word(fields.get("kind", fields.get("type")), get_args(FixKind)) or "other"
-        fixes.append(Fix(kind=cast("FixKind", kind), text=_text(fields.get("text"))))
+        kind, sentence = _kind_and_sentence(item, get_args(FixKind))
+        fixes.append(Fix(kind=cast("FixKind", kind or "other"), text=sentence))
     lessons = [text for item in _listed(data.get("lessons"))[:MOST_ENTRIES] if (text := _text(item))]
-    cause, sentence = _cause(data.get("root_cause"))
+    cause, sentence = _kind_and_sentence(data.get("root_cause"), get_args(RootCause))
+    diagnosis, _ = _kind_and_sentence(data.get("diagnosis"), get_args(Diagnosis))
     return ReadReflection(
         Reflection(
             failure_signal=_text(data.get("failure_signal")) or failure.signal,
-            root_cause=cause,
+            root_cause=cast("RootCause", cause or "other"),
             explanation=f"{sentence} {_text(data.get('explanation'))}".strip(),
             fix_strategy=fixes,
             patch_prompt=_text(patch),
             memory_to_write=memos,
             confidence=_confidence(data.get("confidence")),
             depth=depth,
-            diagnosis=cast("Diagnosis | None", known_word(data.get("diagnosis"), get_args(Diagnosis))),
+            diagnosis=cast("Diagnosis | None", diagnosis),
             lessons=lessons,
         ),
         dropped=dropped,
@@ -288,15 +292,16 @@ def read_freely(text: str, failure: Failure, depth: Depth) -> ReadReflection:
     )
 
 
-def _cause(given: Any) -> tuple[RootCause, str]:
-    """A class of root cause, and the sentence that was given with it or in its place."""
+def _kind_and_sentence(given: Any, kinds: Sequence[str]) -> tuple[str | None, str]:
+    """A word of a closed set, and the sentence that was given with it or in its place."""
     word, sentence = _text(given), ""
     if isinstance(given, dict):
-        word, sentence = _text(given.get("kind", given.get("type"))), _text(given.get("text"))
-    elif known_word(head := word.partition(":")[0], get_args(RootCause)):
+        fields = fields_in(given, ("kind", "type", "text"))
+        word, sentence = _text(fields.get("kind", fields.get("type"))), _text(fields.get("text"))
+    elif known_word(head := word.partition(":")[0], kinds):
         word, sentence = head, word.partition(":")[2].strip()
-    known = known_word(word, get_args(RootCause))
-    return cast("RootCause", known or "other"), sentence if known else f"{word} {sentence}".strip()
+    known = known_word(word, kinds)
+    return known, sentence if known else f"{word} {sentence}".strip()
 
 
 def _memos(given: Any) -> tuple[list[Memo], list[tuple[str, str]]]:
@@ -304,14 +309,16 @@ def _memos(given: Any) -> tuple[list[Memo], list[tuple[str, str]]]:
     memos: list[Memo] = []
     dropped: list[tuple[str, str]] = []
     for item in _listed(given):
-        fields = item if isinstance(item, dict) else {"text": item}
-        text = _text(fields.get("text", fields.get("content")))
+        names = (*Memo.model_fields, "type", "content", *get_args(Kind))
+        fields = fields_in(item, names) if isinstance(item, dict) else {"text": item}
+        named = next((kind for kind in get_args(Kind) if kind in fields), "")  # {"rule": "..."}
+        text = _text(fields.get("text", fields.get("content", fields.get(named))))
         if not text:
             dropped.append((_text(str(item)), "it has no text"))
         elif len(memos) == MOST_ENTRIES:
             dropped.append((text, f"a reflection may leave {MOST_ENTRIES} memos"))
         else:
-            kind = known_word(fields.get("kind", fields.get("type")), get_args(Kind)) or "rule"
+            kind = known_word(fields.get("kind", fields.get("type", named)), get_args(Kind)) or "rule"
             tags = [bounded(_text(tag), LONGEST_TAG) for tag in _listed(fields.get("tags"))[:MOST_ENTRIES]]
             memos.append(
                 Memo(kind=cast("Kind", kind), text=text, when=_text(fields.get("when")), tags=[*filter(None, tags)])

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from traceback import walk_tb
 from typing import Any, NotRequired, cast, get_args
 from uuid import uuid4
 
 from langchain_core.messages import ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
+from langgraph.prebuilt.tool_node import ToolInvocationError
 from langgraph.types import Command
 from typing_extensions import TypedDict
 
@@ -231,7 +233,14 @@ def _handed_over(call: ToolCall, command: Command[Any]) -> ToolMessage:
 
 
 def message_of_error(call: ToolCall, fault: BaseException) -> ToolMessage:
-    """The answer to a call that raised."""
+    """The answer to a call that raised.
+
+    `ToolNode` takes each `ValidationError` for one of the arguments, also if the tool's own code raised it.
+    """
+    if isinstance(fault, ToolInvocationError):
+        frames = walk_tb(fault.source.__traceback__)
+        if any(frame.f_code.co_name in ("_run", "_arun") for frame, _ in frames):
+            fault = fault.source
     return error_message(call, f"Error: {describe(fault)}", tool_error_class(fault), type(fault).__name__)
 
 

@@ -149,7 +149,7 @@ def raise_control_flow(error: Exception) -> None:
 
 _ENDINGS = ("finish_reason", "stop_reason", "stopReason", "done_reason")
 """Fields in which providers say why a reply ended."""
-_CUT = frozenset({"length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"})
+_CUT = frozenset({"length", "model_length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"})
 _WITHHELD = frozenset(
     {"refusal", "content_filter", "content_filtered", "guardrail_intervened", "safety", "prohibited_content"}
 )
@@ -212,11 +212,11 @@ def media_in(reply: AIMessage) -> list[str]:
 
 
 def _endings(reply: BaseMessage) -> set[str]:
-    """Why the reply ended, from the field that the provider uses."""
+    """Why the reply ended, from the field that the provider uses. It may name an enum: `FinishReason.MAX_TOKENS`."""
     metadata = reply.response_metadata or {}
     details = metadata.get("incomplete_details")
     names = [details.get("reason") if isinstance(details, dict) else None, *(metadata.get(name) for name in _ENDINGS)]
-    return {name.lower() for name in names if isinstance(name, str)}
+    return {name.lower().rpartition(".")[2] for name in names if isinstance(name, str)}
 
 
 # ---------------------------------------------------------------- what it cost

@@ -41,7 +41,9 @@ class ModelChoice:
         if isinstance(model, Mapping):
             if not model:
                 raise ValueError("`model` must name at least one model, got {}")
-            self._models = {str(name): _model_of(given) for name, given in model.items()}
+            if unfit := [name for name in model if not isinstance(name, str)]:
+                raise ValueError(f"`model` must map names to chat models, and a name is a string, got {unfit[0]!r}")
+            self._models = {name: _model_of(given) for name, given in model.items()}
         elif isinstance(model, (str, Runnable)):
             self._models = {"": _model_of(model)}
         elif callable(model) and not isinstance(model, type):

@@ -217,7 +217,7 @@ class Parser(InText):
         self.controls = tuple(controls)
 
     def to_prompt(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-        return as_text(messages, lambda message: message.text or object_of(message))
+        return as_text(messages, _with_plan)
 
     def read(self, reply: AIMessage) -> Decision | Invalid:
         try:
@@ -232,6 +232,13 @@ class Parser(InText):
 
     def to_message(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
         return _in_native_form(reply, decision, reply.text, stem)
+
+
+def _with_plan(message: AIMessage) -> str:
+    """A turn as the model wrote it, and the plan that a caller's parser read in it, if it is in other words."""
+    plans = [str(call["args"].get("plan", "")) for call in message.tool_calls if call["name"] == "replan"]
+    text = "\n".join([message.text, *(plan for plan in plans if plan not in message.text)])
+    return text if message.text else object_of(message)
 
 
 def _in_native_form(reply: AIMessage, decision: Decision, text: str, stem: str) -> AIMessage:

@@ -94,19 +94,27 @@ DEEPEST = 50
 
 _WORD = re.compile(r"\w+")
 _FAILED = re.compile(
-    r"""[\W_]*(?:
-        [\w.]*(?:error|exception)(?:(?!")[\W_]*$|[*_`]*\s*[:!.(\[\d-]|\ (?:occurred|in|while|code|executing)\b)
-        | (?:traceback|failed|failure|invalid|illegal|unknown|unsupported|unauthorized|forbidden|time(?:d\ |-)?out)\b
-        | (?:cannot|unable\ to|no\ such|nothing\ happens|bad\ request|(?:permission|access)\ denied)\b
+    r"""[\W_]*(?:(?:sorry|抱歉|[45]\d\d)[\W_]*)?(?:
+        [\w.]*(?:error|exception)
+          (?:(?!")[\W_]*$|[*_`]*\s*[]>:!.,(\[\d-]|\ (?:occurred|in|while|code|executing|calling)\b)
+        | (?:there\ was\ )?an\ (?:\w+\ )?(?:error|exception)(?:\ occurred\b|\s*:)
+        | \w+\ (?:failed|error|not\ found)\s*:(?!\s*-?\d) | \w+\ failed\ with\ (?:status|code|error)\b
+        | (?:traceback|failed|invalid|illegal|unknown|unsupported|unauthorized|forbidden|time(?:d\ |-)?out)\b
+          (?!\ (?-i:[A-Z][a-z]+)\ \w)
+        | failure\b(?!\ (?!to\b)\w)
+        | (?:cannot|unable\ to|no\ (?:such|results)|nothing\ happens|bad\ request|(?:permission|access)\ denied)\b
         | not\ (?:found|allowed|available|permitted|possible|supported)\b
-        | (?:(?:i|we|it)\ )?(?:could|can|did|does|do)(?:\ not|n['’]t)\b
+        | (?:(?:(?:i|we|it)\ )?(?:could|can|did|does)|(?:i|we)\ do)(?:\ not|n['’]t)\b
         | (?:errors?|error_message)"\s*:(?!\s*(?:null|false|""|\[\s*\]|\{\s*\}|0\b))
         | (?:success|ok)"\s*:\s*false | status"\s*:\s*"(?:error|fail)
-        | 错误 | 失败 | 无法 | 找不到 | 未找到 | 不存在
+        | 错误 | 失败 | \w{1,4}失败\s*[:：] | 无法 | 找不到 | 未找到 | 不存在
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""How results of tools that return errors as text begin: an error's name, a refusal in words, or a JSON field of it."""
+"""How results of tools that return errors as text begin: an error's name, a refusal in words, or a JSON field of it.
+
+A title such as `Forbidden City is ...` and a figure such as `Standard error: 0.2` begin alike and do not match.
+"""
 
 _NOTHING_THERE = re.compile(
     r"\s*\[\s*\]\s*$|[\W_]*(?:there (?:is|are) )?(?:nothing|nobody|no|not|empty|zero|0|n/a)\b|[\W_]*(?:没有|未|无)",

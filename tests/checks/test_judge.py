@@ -334,7 +334,7 @@ async def test_a_judge_works_alone():
     ("settings", "named"),
     [
         ({"model": 3}, "model.*3"),
-        ({"criteria": ""}, "criteria"),
+        ({"criteria": ""}, "`criteria` must be .*, none of them empty, got ''"),
         ({"criteria": [1]}, "criteria"),
         ({"dimensions": "all"}, "'all'"),
         ({"dimensions": []}, "dimensions"),

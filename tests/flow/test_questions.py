@@ -107,6 +107,19 @@ def test_a_new_plan_is_a_note_for_the_next_decision_and_costs_one_step(run, desk
 
 
 @pytest.mark.graph_only("native tool calls alone, no controls")
+@pytest.mark.req("B7", "B9")
+def test_a_new_plan_in_the_words_of_the_callers_own_reader_is_in_the_next_decision(run, decided):
+    def read(reply: AIMessage) -> Decision:
+        if reply.text == "PLAN 17":
+            return Decision(action="replan", final="First the rooms, then the hours.")
+        return Decision(action="finish", final=reply.text)
+
+    model = RoleModel([AIMessage("PLAN 17"), AIMessage("11:00")])
+    run(model, protocol=read, controls=["replan"])
+    assert "PLAN 17\nFirst the rooms, then the hours." in decided(model)[1].text
+
+
+@pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.req("B7", "F1")
 def test_endless_planning_ends_with_the_steps(run, protocol):
     model = RoleModel([replan("Think again.")])

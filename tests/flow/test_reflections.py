@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import get_args
 
 import pytest
@@ -315,3 +316,48 @@ def test_what_an_unreadable_reflection_wanted_remembered_is_told(run, desk):
     seen = run(RoleModel([call("search", query="x"), say("11:00")], reply), [desk.search])
     (event,) = seen.told("lesson")
     assert (event["text"], event["reason"]) == ("Give the calendar a weekday.", "its reflection cannot be read")
+
+
+@pytest.mark.req("C16")
+def test_what_a_repeated_reflection_wanted_remembered_is_told_when_meta_replaces_it(run):
+    again = reflection("Read the room table.", memory_to_write=["Never trust the river page.", {"kind": "rule"}])
+    model = RoleModel([say("x")], [reflection("Read the room table."), again, reflection("Convert to metres.")])
+    scores = iter([10, 30, 100])
+    seen = run(model, checks=[lambda *_: next(scores)])
+    assert [(event["text"], event["reason"]) for event in seen.told("lesson")][:2] == [
+        ("{'kind': 'rule'}", "it has no text"),
+        ("Never trust the river page.", "its reflection says the same again"),
+    ]
+
+
+def read_as_quick(**fields):
+    given = json.dumps({"patch_prompt": "Ask for Tuesday.", **fields})
+    return read_reflection(given, Failure(signal="loop", evidence="twice"), "quick").reflection
+
+
+@pytest.mark.req("C3", "C6", "C16")
+def test_the_words_of_closed_sets_are_read_in_any_spelling_with_or_without_a_sentence():
+    read = read_as_quick(
+        root_cause="ToolMisuse",
+        fix_strategy=["add_check", "Change Tool Schema", "decompose task: split the day", "Do this: that"],
+        diagnosis="Method error: it guessed",
+    )
+    assert (read.root_cause, read.diagnosis) == ("tool_misuse", "method")
+    assert [(fix.kind, fix.text) for fix in read.fix_strategy] == [
+        ("add_check", ""),
+        ("change_tool_schema", ""),
+        ("decompose_task", "split the day"),
+        ("other", "Do this: that"),
+    ]
+
+
+@pytest.mark.req("B9", "C16")
+def test_a_reflection_is_read_under_any_spelling_of_its_keys_and_inside_a_wrapper():
+    memos = [{"Kind": "pattern", "Text": "Look twice."}, {"strategy": "Ask first."}]
+    given = json.dumps({"reflection": {"patchPrompt": "Ask for Tuesday.", "Memory To Write": memos}})
+    read = read_reflection(given, Failure(signal="loop", evidence="twice"), "quick").reflection
+    assert read.patch_prompt == "Ask for Tuesday."
+    assert [(memo.kind, memo.text) for memo in read.memory_to_write] == [
+        ("pattern", "Look twice."),
+        ("strategy", "Ask first."),
+    ]

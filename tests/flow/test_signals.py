@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
+from pydantic import TypeAdapter
 
 from langgraph_reflexion import MemoryPolicy, create_reflexion_agent
 from langgraph_reflexion.schemas import Signal
@@ -177,6 +178,16 @@ def test_a_failed_call_reports_its_class_its_exception_and_its_message(run, desk
     answer = next(message for message in seen.messages if isinstance(message, ToolMessage))
     assert answer.status == "error"
     assert str(fault) in answer.text
+
+
+@pytest.mark.req("A5")
+@pytest.mark.graph_only("LangChain writes the message of such an error")
+def test_what_a_tools_own_code_could_not_validate_is_not_blamed_on_the_arguments(run, desk):
+    desk.answers = lambda _: TypeAdapter(int).validate_python("n/a")
+    seen = run(RoleModel([call("search", query="Tuesday"), say("11:00")], reflection()), [desk.search])
+    (failure,) = seen.outcome.failures
+    assert (failure.signal, failure.error_class) == ("tool_error", "exception")
+    assert "Error: ValidationError: 1 validation error for int" in failure.evidence
 
 
 class SpeechlessError(Exception):

@@ -266,6 +266,11 @@ def test_an_unknown_name_in_the_context_is_refused_before_a_call() -> None:
         create_reflexion_agent(ScriptedModel([])).invoke(HELLO, context=Context(model="huge"))
 
 
+def test_a_name_of_a_model_that_is_no_string_is_refused_when_the_agent_is_built() -> None:
+    with pytest.raises(ValueError, match="`model` must map names to chat models, and a name is a string, got 1"):
+        create_reflexion_agent({"small": ScriptedModel([]), 1: ScriptedModel([])})  # type: ignore[dict-item]
+
+
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
     """A provider where `openai:` names find one."""

@@ -300,11 +300,17 @@ def test_a_tool_that_returns_directly_gives_the_answer() -> None:
     assert len(model.asked) == 1
 
 
-def test_a_direct_answer_next_to_other_calls_ends_the_run_with_every_call_answered() -> None:
-    model = ScriptedModel([calls(("search", {"query": "x"}), ("quote", {"page": "/a"}), ("search", {"query": "y"}))])
-    result = create_reflexion_agent(model, [quote, search]).invoke(HELLO)
-    assert [message.text for message in result["messages"][2:]] == ["found x", "word for word: /a", "found y"]
-    assert result["outcome"].answer == "word for word: /a"
+@pytest.mark.req("B7")
+@pytest.mark.parametrize("pages", [["x", "/a", "y"], ["x", "/a"]])
+def test_a_direct_answer_next_to_other_calls_ends_the_run_and_is_the_last_message(pages: list[str]) -> None:
+    turn = [("quote", {"page": page}) if page == "/a" else ("search", {"query": page}) for page in pages]
+    result = create_reflexion_agent(ScriptedModel([calls(*turn)]), [quote, search]).invoke(HELLO)
+    assert [message.text for message in result["messages"][2:]] == [
+        "found x",
+        "word for word: /a",
+        *(["found y", "word for word: /a"] if "y" in pages else []),
+    ]
+    assert result["messages"][-1].text == result["outcome"].answer
 
 
 @pytest.mark.req("A7")

@@ -11,6 +11,9 @@ import httpx
 import openai
 import pytest
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langgraph.prebuilt import ToolNode
+from langgraph.prebuilt.tool_node import ToolInvocationError
+from langgraph.runtime import Runtime
 
 from langgraph_reflexion.nodes.exceptions import (
     is_lost_connection,
@@ -19,6 +22,7 @@ from langgraph_reflexion.nodes.exceptions import (
     pause_before,
     tool_error_class,
 )
+from langgraph_reflexion.nodes.tool import message_of_error
 
 
 class Told(Exception):  # noqa: N818
@@ -67,6 +71,19 @@ def test_a_status_is_read_by_any_clients_name_for_it(name, status, passing, erro
 )
 def test_without_a_status_a_passing_fault_is_known_by_what_clients_call_it(name, passing):
     assert is_transient(type(name, (Exception,), {})("busy")) is passing
+
+
+@pytest.mark.req("A5")
+def test_arguments_that_only_the_tool_itself_refuses_are_bad_arguments():
+    def search(query: int) -> str:
+        """Search."""
+        raise NotImplementedError
+
+    call = {"name": "search", "args": {"query": "x"}, "id": "1", "type": "tool_call"}
+    node = ToolNode([search], handle_tool_errors=False)
+    with pytest.raises(ToolInvocationError) as caught:
+        node.invoke([call], {"configurable": {"__pregel_runtime": Runtime()}})
+    assert message_of_error(call, caught.value).artifact["error_class"] == "bad_arguments"
 
 
 @pytest.mark.req("B8")

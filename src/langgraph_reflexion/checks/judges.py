@@ -30,7 +30,16 @@ from langgraph_reflexion.nodes.models.response_format import ask_for_json
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Dimension, Run, Verdict
-from langgraph_reflexion.text.json_text import TangledError, Whole, score_in, texts_in, values_in, without_thinking
+from langgraph_reflexion.text.json_text import (
+    TangledError,
+    Whole,
+    fields_in,
+    fold_key,
+    score_in,
+    texts_in,
+    values_in,
+    without_thinking,
+)
 from langgraph_reflexion.text.likeness import likeness
 
 logger = logging.getLogger(__name__)
@@ -123,7 +132,7 @@ def _criteria(criteria: Any) -> str:
         return "Judge whether the answer does what the task asks."
     given = [criteria] if isinstance(criteria, str) else criteria if isinstance(criteria, Sequence) else []
     if not given or not all(isinstance(text, str) and text.strip() for text in given):
-        raise ValueError(f"`criteria` must be a string or a list of strings, got {criteria!r}")
+        raise ValueError(f"`criteria` must be a string or a list of strings, none of them empty, got {criteria!r}")
     lines = [criterion.strip() for criterion in given]
     return "Judge it by this alone:\n" + (lines[0] if len(lines) == 1 else "\n".join(f"- {line}" for line in lines))
 
@@ -240,7 +249,7 @@ def read_verdict(text: str, success_score: float = 80, dimensions: Iterable[str]
     An acceptance with a score below `success_score` gets an issue that says so. The named `dimensions` may also stand
     beside the other keys.
     """
-    named = {_folded(name) for name in dimensions}
+    named = {fold_key(name) for name in dimensions}
     try:
         objects = [found for found in values_in(without_thinking(text)) if isinstance(found, Whole)]
     except TangledError as fault:
@@ -261,23 +270,18 @@ def _unreadable(why: str) -> Verdict:
 
 def _fields(value: Any, dimensions: Set[str]) -> dict[str, Any]:
     """The fields of a verdict under our names. Empty if there is neither an acceptance nor a score."""
-    known = {_folded(name): name for name in (*ACCEPTANCE, *FEEDBACK, *ISSUES, "score", "dimensions")}
+    names = (*ACCEPTANCE, *FEEDBACK, *ISSUES, "score", "dimensions")
+    own = dimensions - set(map(fold_key, names))
     given = value if isinstance(value, dict) else {}
-    beside = {key: item for key, item in given.items() if _folded(key) in dimensions - known.keys()}
-    fields: dict[str, Any] = {"dimensions": beside}
-    fields |= {known[_folded(key)]: item for key, item in given.items() if _folded(key) in known}
+    beside = {key: item for key, item in given.items() if fold_key(key) in own}
+    fields: dict[str, Any] = {"dimensions": beside, **fields_in(given, names)}
     return fields if any(name in fields for name in (*ACCEPTANCE, "score")) else {}
 
 
 def _has_key_twice(given: Mapping[str, Any]) -> bool:
     """Whether two spellings of one key have different values: `{"passed": false, "Passed": true}`."""
     values: dict[str, Any] = {}
-    return any(values.setdefault(_folded(key), item) != item for key, item in given.items())
-
-
-def _folded(key: str) -> str:
-    """The key without case, `_` and `-`: `isSatisfactory` is `is_satisfactory`."""
-    return re.sub(r"[\W_]", "", key).lower()
+    return any(values.setdefault(fold_key(key), item) != item for key, item in given.items())
 
 
 def _verdict(fields: Mapping[str, Any], success_score: float) -> Verdict:

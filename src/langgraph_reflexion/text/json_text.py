@@ -174,6 +174,18 @@ def texts_in(value: Any) -> list[str]:
     return [text for item in inner for text in texts_in(item)]
 
 
+def fields_in(value: Any, names: Iterable[str]) -> dict[str, Any]:
+    """The fields of an object that have one of these names, in any spelling."""
+    known = {fold_key(name): name for name in names}
+    given = value if isinstance(value, dict) else {}
+    return {known[fold_key(key)]: item for key, item in given.items() if fold_key(key) in known}
+
+
+def fold_key(key: str) -> str:
+    """The key without case, `_` and `-`: `isSatisfactory` is `is_satisfactory`."""
+    return re.sub(r"[\W_]", "", key).lower()
+
+
 def map_texts(value: Any, change: Callable[[str], str]) -> Any:
     """A JSON value with each text in it changed, at any depth, keys too."""
     if isinstance(value, str):

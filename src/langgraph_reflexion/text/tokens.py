@@ -93,11 +93,11 @@ def fold(text: str) -> str:
 
 
 def known_word(word: object, words: Iterable[str]) -> str | None:
-    """The word of a closed set, in any case and spelling ("Tool misuse"). None if there is none."""
+    """The word of a closed set, in any case and spelling ("Tool misuse", "ToolMisuse"). None if there is none."""
     if not isinstance(word, str):
         return None
-    folded = re.sub(r"[^a-z]+", "_", word.lower()).strip("_")
-    return next((known for known in words if folded in (known, f"{known}s")), None)
+    folded = re.sub(r"[^a-z]+", "_", _SEAM.sub(" ", word).lower()).strip("_")
+    return next((known for known in words if folded in (known, f"{known}s", f"{known}_error")), None)
 
 
 def stem(word: str) -> str:

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 from langchain_core.language_models import SimpleChatModel
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableBinding
 
 from langgraph_reflexion.driver import run_sync
-from langgraph_reflexion.nodes.models.calling import call_model
+from langgraph_reflexion.nodes.models.calling import call_model, cut_off
 
 
 class Counting(RunnableBinding[Any, Any]):
@@ -46,3 +46,15 @@ def test_a_model_with_bound_tools_is_called_without_its_binding(monkeypatch):
     assert (
         run_sync(call_model(Echo().bind(top_k=3), [HumanMessage("hello")], {})).message.text == "hello {'top_k': 3} []"
     )
+
+
+@pytest.mark.req("B13")
+@pytest.mark.parametrize("word", ["length", "model_length", "FinishReason.MAX_TOKENS", "max_output_tokens"])
+def test_a_reply_cut_off_at_its_length_limit_is_known_by_each_providers_word(word):
+    assert cut_off(AIMessage("Tues", response_metadata={"finish_reason": word}), []) is not None
+
+
+@pytest.mark.req("B13")
+@pytest.mark.parametrize("word", ["stop", "FinishReason.STOP", "end_turn"])
+def test_a_reply_that_came_to_its_end_is_not_cut_off(word):
+    assert cut_off(AIMessage("Tuesday.", response_metadata={"finish_reason": word}), []) is None
