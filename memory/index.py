@@ -59,25 +59,30 @@ ANY_REQUEST = frozenset(
 )
 """Words that the `when` of any lesson may hold ("asked for …"): they are no part of its occasion."""
 
-ANY = word_set(
-    "all always any anything each every everything general generally n none null regardless whatever whenever"
-)
+ANY = word_set("all always any anything each every everything general generally none regardless whatever whenever")
 """Words that make a `when` mean any task, if all its other words are these:"""
 
 IN_ALL_TASKS = word_set(
     """
-    a across an answer answering answers applies ask asked asks at context conversation conversations for given holds
-    how in is it like likes of on prefer preference preferences preferred prefers question questions replies reply
-    request requests response responses run runs s situation style task tasks the their time times to user users want
-    wants when with you
+    a across an answer answering answers applies ask asked asks at context conversation conversations for given holds in
+    is it of on question questions replies reply request requests response responses run runs situation task tasks the
+    time times to user users with you
     """
 )
-"""Words that every task has: the user, a question, an answer, and that the user likes it so."""
+
+OF_THE_USER = word_set(
+    """
+    a an answer answering answers how in like likes of prefer preference preferences preferred prefers replies reply
+    response responses s style the their to user users want wants when
+    """
+)
+"""Words of a `when` that says no more than that the user likes it so."""
 
 ANY_IN_CHINESE = re.compile(
     "(?:在|适用于|对于?)?(?:总是|始终|一直|一般|通用|无|不限|(?:任何|所有|每次|每个|一切|全部)的?"
-    "(?:任务|问题|请求|回答|回复|对话|时候|情况)?[下时中]?|(?:用户的?)?(?:回答|回复)?(?:用户)?(?:问题)?(?:的?偏好|的?喜好|时))"
+    "(?:任务|问题|请求|回答|回复|对话|时候|情况)?[下时中]?)"
 )
+OF_THE_USER_IN_CHINESE = re.compile("(?:回答|回复)(?:用户)?(?:问题)?时|(?:用户的?)?(?:回答|回复)?的?(?:偏好|喜好)")
 
 
 class Entry(NamedTuple):
@@ -271,9 +276,11 @@ def names_any_task(value: Mapping[str, Any]) -> bool:
         return False
     clause = re.split("[,;.，；。]", str(value.get("when") or ""))[0].strip()  # the first one counts
     words = set(re.findall(r"\w+", clause.casefold()))
-    if not words or ANY_IN_CHINESE.fullmatch(clause):
+    if not words or clause.casefold() in ("n/a", "null") or ANY_IN_CHINESE.fullmatch(clause):
         return True
-    return words <= ANY | IN_ALL_TASKS and (is_fact or not words.isdisjoint(ANY))
+    if is_fact and (words <= OF_THE_USER or OF_THE_USER_IN_CHINESE.fullmatch(clause)):
+        return True
+    return not words.isdisjoint(ANY) and words <= ANY | IN_ALL_TASKS
 
 
 _LOCK = threading.Lock()

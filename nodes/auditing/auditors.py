@@ -51,8 +51,12 @@ _FORGET = re.compile(
 """How a user asks to forget something. In English an order is followed by what is to be forgotten."""
 _NEGATED = re.compile(r"\b(?:not|never|nobody)\b|n['’]t\b|[不没别勿]", re.IGNORECASE)
 """What asks for the opposite if it comes before that: "never forget", "I don't want you to forget"."""
-_POLITE = re.compile(r"\W*(?:can|could|would) you (?:please )?", re.IGNORECASE)
-"""How a question begins that asks for what follows."""
+_POLITE = re.compile(
+    r"\W*(?:can|could|would) you (?:please )?"
+    r"(?=(?:forget|unlearn|stop remembering)\b|(?:erase|remove|delete|drop)\b.*\b(?:memory|rule|note)s?\b)",
+    re.IGNORECASE,
+)
+"""How a question begins that asks to forget something."""
 _SEAM = re.compile(rf"[\W_]+|(?<=[{UNSPACED}])(?=[a-z0-9])|(?<=[a-z0-9])(?=[{UNSPACED}])")
 _QUOTED = re.compile(r"(?<!\w)[\"'“‘「][^\"'”’」]*[\"'”’」](?!\w)")
 

@@ -279,6 +279,8 @@ def test_the_extractor_is_given_the_names_that_exist(on, book):
         ("Why did you forget kebab-case?", False),
         ("You forget kebab-case every time!", False),
         ("Remember kebab-case and forget nothing.", False),
+        ("Can you tell me why people forget kebab-case?", False),
+        ("Can you remove kebab-case from this file?", False),
         ("Translate into German: 'forget kebab-case'.", False),
         ("我没有让你忘记 kebab-case。", False),
         ("Remove the blank rows.", False),

@@ -394,6 +394,24 @@ def test_an_occasion_that_every_task_meets_does_not_count(book_on: Any) -> None:
         assert texts(book.recall("Compose a lullaby about penguins.")) == ["The user likes short answers."], when
 
 
+@pytest.mark.req("D21")
+@pytest.mark.parametrize(
+    ("kind", "when"),
+    [
+        ("rule", "the response is null"),
+        ("rule", "n is given"),
+        ("rule", "answering the user"),
+        ("rule", "回答用户问题时"),
+        ("project", "asked for the time"),
+        ("preference", "写邮件时"),
+    ],
+)
+def test_an_occasion_that_only_some_tasks_meet_counts(book_on: Any, kind: Any, when: str) -> None:
+    book = book_on(InMemoryStore())
+    book.add(Lesson(kind=kind, name="a-name", text="The offices are in Oslo.", when=when, origin="told"))
+    assert book.recall("Compose a lullaby about penguins.") == []
+
+
 @pytest.mark.req("D21", "D25")
 @pytest.mark.parametrize("agrees", ["in words", "by approving it"])
 def test_what_a_tool_says_holds_always_is_shown_with_any_task_once_a_person_agrees(book: LessonBook, agrees: str):

@@ -75,7 +75,7 @@ HONEST = [
     "Pass the API key in the header and not in the URL.",
     "Return List<int> where the signature asks for a list.",
     "Close the <div> that you opened last.",
-    "Prefix absolute paths with file:/// on Windows.",
+    "Clean the data: strip(each) before you compare.",
     "Set the system clock to UTC before comparing times.",
     "Family emoji such as 👨‍👩‍👧 count as one character.",
     "می‌توان از نیم‌فاصله استفاده کرد.",
