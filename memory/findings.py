@@ -10,7 +10,7 @@ from typing import Any, get_args
 from langgraph_reflexion.memory.gate import one_line
 from langgraph_reflexion.memory.suspicion import suspicion
 from langgraph_reflexion.schemas import Category, Severity
-from langgraph_reflexion.text.likeness import exchange_a_word, likeness, opposed
+from langgraph_reflexion.text.likeness import exchanged, likeness, opposed
 from langgraph_reflexion.text.literals import fingerprint
 from langgraph_reflexion.text.tokens import tokens
 
@@ -169,8 +169,11 @@ def _is_same_mistake(known: Finding, finding: Finding) -> bool:
     if known["tool"] is not None and finding["tool"] is not None and known["tool"] != finding["tool"]:
         return False
     texts = [(known[name], finding[name]) for name in ("description", "suggestion")]
-    if any(opposed(*pair) for pair in texts) or all(exchange_a_word(*pair) for pair in texts):
+    if any(opposed(*pair) for pair in texts):
         return False
+    other_thing, other_advice = (exchanged(*pair) for pair in texts)
+    if other_thing and other_thing == other_advice:
+        return False  # the same about another thing
     wrong = likeness(known["description"], finding["description"])
     if wrong >= ALIKE or known["category"] != finding["category"] or not known["suggestion"]:
         return wrong >= ALIKE

@@ -115,8 +115,7 @@ the tuning halves."""
 VERY_FAILURE = 100.0
 """Score of a lesson that is bound to this very failure: above any other."""
 
-FORM = 5
-"""Letters from which a word that another one begins with is a form of it (`invent`, `inventor`)."""
+_NOUN = re.compile(r"(?<=[a-z]{5})(?:e?r|or|ion|ment)$")
 
 OWN_ID = re.compile("[0-9a-f]{16}")
 """The format of the book's ids. Ids of other programs are also in the prompt, so they are screened."""
@@ -436,25 +435,23 @@ def _for_any_task_of_topic(
     index: Index, topic: str, weights: Mapping[str, float], usable: Callable[[Item], bool]
 ) -> list[str]:
     """The lessons of a topic, or of none, whose `when` names only the topic and words of the task."""
-    known = {*weights, *ANY_REQUEST}
-    general = known | NAMES.get(topic, frozenset())
+    known = set(map(_root, (*weights, *ANY_REQUEST)))
+    general = known | set(map(_root, NAMES.get(topic, ())))
     found = []
     for key, entry in list(index.entries.items()):  # other threads add to it
         value = entry.item.value
         own = value.get("topic") == topic or (value.get("topic") is None and not entry.when.isdisjoint(weights))
-        if not own or any(w.isascii() and not _is_form_of_one(w, general) for w in entry.when):
+        if not own or any(w.isascii() and _root(w) not in general for w in entry.when):
             continue
         _, when = searchable(value)
-        if when and usable(entry.item) and all(_is_form_of_one(w, known) for w in specific_words(topic, when)):
+        if when and usable(entry.item) and known.issuperset(map(_root, specific_words(topic, when))):
             found.append(key)
     return found
 
 
-def _is_form_of_one(word: str, known: Collection[str]) -> bool:
-    """Whether a word or another form of it is among these: `inventor`, where `invent` is known."""
-    if word in known or len(word) < FORM:
-        return word in known
-    return any(len(other) >= FORM and (word.startswith(other) or other.startswith(word)) for other in known)
+def _root(word: str) -> str:
+    """A stemmed word without the ending of a noun: the same for `inventor`, `invention` and `invent`."""
+    return _NOUN.sub("", word)
 
 
 def _may_be_shown(found: StoredLesson, policy: MemoryPolicy) -> bool:

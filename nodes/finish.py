@@ -159,7 +159,8 @@ def _last_messages(parts: Parts, state: State, ending: Ending) -> list[AnyMessag
     if pending["message"] is not None:
         return [*out, pending["message"]]
     # A tool's direct answer is already in the conversation, but maybe before the results of other calls.
-    is_answer = [readable(answer).endswith(pending["text"]) for answer in answers]
+    direct, text = parts.tools.return_direct, pending["text"]
+    is_answer = [answer.name in direct and readable(answer).endswith(text) for answer in answers]
     if ending.stop_reason in ("accepted", "unchecked") and (not any(is_answer) or is_answer[-1]):
         return out
     return [*out, end_message(state, pending, parts.actor.name)]

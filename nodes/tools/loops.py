@@ -100,8 +100,8 @@ _FAILED = re.compile(
         | (?:there\ was\ )?an\ (?:\w+\ )?(?:error|exception)(?:\ occurred\b|\s*:)
         | \w+\ (?:failed|error|not\ found)\s*:(?!\s*-?\d) | \w+\ failed\ with\ (?:status|code|error)\b
         | (?:traceback|failed|invalid|illegal|unknown|unsupported|unauthorized|forbidden|time(?:d\ |-)?out)\b
-          (?!\ (?-i:[A-Z][a-z]+)\ \w)
-        | failure\b(?!\ (?!to\b)\w)
+          (?!\ (?-i:[A-Z])\w+\ (?:is|was|by)\b)
+        | failure\b(?!\ (?!(?:to|in|of|at|while|during)\b)\w)
         | (?:cannot|unable\ to|no\ (?:such|results)|nothing\ happens|bad\ request|(?:permission|access)\ denied)\b
         | not\ (?:found|allowed|available|permitted|possible|supported)\b
         | (?:(?:(?:i|we|it)\ )?(?:could|can|did|does)|(?:i|we)\ do)(?:\ not|n['’]t)\b

@@ -175,10 +175,11 @@ def texts_in(value: Any) -> list[str]:
 
 
 def fields_in(value: Any, names: Iterable[str]) -> dict[str, Any]:
-    """The fields of an object that have one of these names, in any spelling."""
+    """The fields of an object that have one of these names, in any spelling. The name itself goes before others."""
     known = {fold_key(name): name for name in names}
     given = value if isinstance(value, dict) else {}
-    return {known[fold_key(key)]: item for key, item in given.items() if fold_key(key) in known}
+    folded = {known[fold_key(key)]: item for key, item in given.items() if fold_key(key) in known}
+    return folded | {name: given[name] for name in known.values() if name in given}
 
 
 def fold_key(key: str) -> str:

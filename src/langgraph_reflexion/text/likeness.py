@@ -197,10 +197,14 @@ def same_in_other_words(a: str, b: str) -> bool:
     return numbers[0] == numbers[1] and negated[0] == negated[1] and not opposed(a, b)
 
 
-def exchange_a_word(a: str, b: str) -> bool:
-    """Whether two texts differ in one word (`start date`, `end date`), which is two characters in Chinese."""
+def exchanged(a: str, b: str) -> set[str]:
+    """The words of two texts that differ in one word (`start date`, `end date`), which is two characters in Chinese.
+
+    Empty if they differ in more, or if one of them only has more words.
+    """
     left, right = _content(a).keys(), _content(b).keys()
-    return 1 <= len(left - right) <= 2 and 1 <= len(right - left) <= 2
+    differ = 1 <= len(left - right) <= 2 and 1 <= len(right - left) <= 2
+    return set(left ^ right) if differ else set()
 
 
 def opposed(a: str | Advice, b: str | Advice) -> bool:
