@@ -23,7 +23,7 @@ from typing import (
 import typing_extensions
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable
-from langgraph.channels.base import BaseChannel
+from langgraph.channels import BinaryOperatorAggregate, DeltaChannel
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -191,7 +191,9 @@ def _fields_of(schema: type | None) -> dict[str, Any]:
 def _has_own_reducer(hint: Any) -> bool:
     """Whether the caller has their own reducer or channel for messages. Plain adding is left to LangGraph's."""
     reducer = hint.__metadata__[-1] if get_origin(hint) is Annotated else None
-    return (callable(reducer) or isinstance(reducer, BaseChannel)) and reducer not in (add_messages, operator.add)
+    if isinstance(reducer, (BinaryOperatorAggregate, DeltaChannel)):
+        return True
+    return callable(reducer) and reducer not in (add_messages, operator.add)
 
 
 def _bare(hint: Any) -> Any:

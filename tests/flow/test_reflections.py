@@ -353,11 +353,13 @@ def test_the_words_of_closed_sets_are_read_in_any_spelling_with_or_without_a_sen
 
 @pytest.mark.req("B9", "C16")
 def test_a_reflection_is_read_under_any_spelling_of_its_keys_and_inside_a_wrapper():
-    memos = [{"Kind": "pattern", "Text": "Look twice."}, {"strategy": "Ask first."}]
-    given = json.dumps({"reflection": {"patchPrompt": "Ask for Tuesday.", "Memory To Write": memos}})
+    memos = [{"Kind": "pattern", "Text": "Look twice."}, {"strategy": "Ask first."}, {"rule": {"text": "Read on."}}]
+    patches = {"patch_prompt": "Ask for Tuesday.", "patchPrompt": ""}
+    given = json.dumps({"reflection": {**patches, "Memory To Write": memos}})
     read = read_reflection(given, Failure(signal="loop", evidence="twice"), "quick").reflection
     assert read.patch_prompt == "Ask for Tuesday."
     assert [(memo.kind, memo.text) for memo in read.memory_to_write] == [
         ("pattern", "Look twice."),
         ("strategy", "Ask first."),
+        ("rule", "Read on."),
     ]
