@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.exceptions import ModelAuthenticationError, ModelPermissionDeniedError
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion import LessonBook, Run
+from langgraph_reflexion import LessonBook, ModelError, Run
 from langgraph_reflexion.evals.experiment import Experiment, run_experiment
 from langgraph_reflexion.evals.grading import check_for
 from langgraph_reflexion.evals.ledger import Result
@@ -172,6 +173,36 @@ def test_a_task_that_breaks_costs_the_others_nothing_and_is_reported(tried: Trie
     assert found["t1"].error is not None
     assert "server had an error" in found["t1"].error
     assert [found[name].error for name in ("t0", "t2")] == [None, None]
+
+
+class Refused(Exception):  # noqa: N818 — as a provider's client might name it
+    status_code = 403
+
+
+@pytest.mark.req("L1")
+@pytest.mark.parametrize("setup", ["cot", "react"])
+@pytest.mark.parametrize("error", [Refused("moderated"), ModelPermissionDeniedError("moderated"), PermissionError(13)])
+def test_one_task_that_is_not_permitted_breaks_alone(tried: Tried, setup: str, error: Exception):
+    found = tried(towns(4), refusing(error), setup, concurrency=1)[setup]
+    assert [name for name, result in found.items() if result.error is not None] == ["t1"]
+
+
+@pytest.mark.req("L1")
+@pytest.mark.parametrize("setup", ["cot", "react"])
+def test_a_model_that_refuses_the_key_ends_the_experiment(tried: Tried, setup: str):
+    with pytest.raises(ModelError, match="set the right key"):
+        tried(towns(4), refusing(ModelAuthenticationError("wrong key")), setup, concurrency=1)
+
+
+def refusing(error: Exception) -> RoleModel:
+    """A model that raises at one task."""
+
+    def decide(question: Any) -> Any:
+        if "Harrow 1," in question.text:
+            raise error
+        return "Answer: x"
+
+    return RoleModel(decide=decide)
 
 
 def test_the_check_never_reveals_the_right_answer():
