@@ -340,7 +340,7 @@ def test_tools_of_your_own_take_the_place_of_the_search_and_a_server_without_too
 @pytest.mark.req("L1")
 def test_repeats_have_luck_of_their_own_and_are_done_once(tmp_path: Path):
     tasks = towns(6)
-    experiment = Experiment(tasks, find_setups(["cot"]), taught(tasks, skill=0.5), trials=1, repeats=3)
+    experiment = Experiment(tasks, find_setups("cot"), taught(tasks, skill=0.5), trials=1, repeats=3)
     found = asyncio.run(run_experiment(experiment, tmp_path))["cot"]
     assert len({(one.task, one.repeat) for one in found}) == len(found) == 18
     assert len({tuple(one.solved_at for one in found if one.repeat == repeat) for repeat in (1, 2, 3)}) > 1

@@ -80,7 +80,7 @@ def test_a_folder_is_worked_in_by_one_at_a_time(tmp_path: Path):
     with lock_folder(folder):
         assert (folder / "lock").exists()
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileExistsError, match="file"), lock_folder(tmp_path / "file"):
+    with pytest.raises(LedgerError, match="file: File exists"), lock_folder(tmp_path / "file"):
         pass
 
 
