@@ -126,10 +126,8 @@ def test_the_same_command_again_asks_nothing(capsys: pytest.CaptureFixture[str])
         (["towns.jsonl", "--model", "simulated", "--setups", "tea+biscuits"], "there is no set-up 'tea+biscuits'"),
         (["nowhere.jsonl", "--model", "simulated"], "nowhere.jsonl: No such file"),
         (["towns.jsonl", "--model", "simulated:x"], "'simulated:x'"),
-        (
-            ["towns.jsonl", "--model", "simulated", "--trials", "0"],
-            "`trials` must be a whole number of 1 or more, got 0",
-        ),
+        (["towns.jsonl", "--model", "simulated", "--trials", "0"], "from 1 to 50, got '0'"),
+        (["towns.jsonl", "--model", "simulated", "--trials", "3000"], "from 1 to 50, got '3000'"),
         (["towns.jsonl", "--setups", "cot"], "--model"),
         (["towns.jsonl", "--model", "simulated", "--setups", ","], "no set-up is named"),
     ],

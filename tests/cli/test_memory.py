@@ -554,7 +554,7 @@ def test_a_model_may_word_what_is_distilled(run_cli: Any, refused: Any) -> None:
             text = f"Check a meeting slot against {which}."
             book.add(Lesson(kind="rule", text=text, origin="told", sources=[f"e{i}"]))
     assert "--base-url needs --model" in refused("distill", "--base-url", "http://localhost:1")
-    assert "provider:model" in refused("distill", "--model", "openai:")
+    assert "provider:name" in refused("distill", "--model", "openai:")
     with ModelServer(RoleModel(say(words))) as server:
         output = run_cli("distill", "--model", "openai:small", "--base-url", server.url)
         assert f"stands for 2 lessons: {words}" in " ".join(output.split())
