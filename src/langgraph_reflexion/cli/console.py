@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import shutil
 import sys
@@ -58,6 +59,7 @@ class Page:
         self._console = Console(
             file=file,
             width=width or (terminal if file.isatty() else NEVER_FOLDED),
+            color_system=None if os.environ.get("NO_COLOR") else "auto",  # rich alone would keep what is bold
             markup=False,
             emoji=False,
             highlight=False,
