@@ -93,18 +93,15 @@ def lock_folder(folder: Path | str) -> Iterator[None]:
         # SQLite locks a file on every system, and needs no package.
         connection = sqlite3.connect(folder / LOCK, timeout=0, isolation_level=None)
     except (OSError, sqlite3.Error) as error:
-        raise LedgerError(f"{folder}: {getattr(error, 'strerror', None) or error}") from error
+        why = getattr(error, "strerror", None) or error
+        raise LedgerError(f"{folder}: {why}; choose another folder with --out") from error
     with closing(connection):
         try:
             connection.execute("BEGIN EXCLUSIVE")
         except sqlite3.Error as error:
             busy = getattr(error, "sqlite_errorname", "") == "SQLITE_BUSY"
-            why = (
-                "another eval is running there; wait for it, or choose another folder with --out"
-                if busy
-                else str(error)
-            )
-            raise LedgerError(f"{folder}: {why}") from error
+            why = "another eval is running there; wait for it, or" if busy else f"{error};"
+            raise LedgerError(f"{folder}: {why} choose another folder with --out") from error
         yield
 
 
