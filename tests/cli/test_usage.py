@@ -43,6 +43,7 @@ def here(tmp_path, monkeypatch):
         (["run", "x"], "--model"),
         (["run", "x", "--model", "openai:gpt-4o-mini"], "set OPENAI_API_KEY"),
         (["run", "x", "--model", "openai:"], "--model is provider:name"),
+        (["run", "x", "--model", "gpt-4o-mini"], "--model is provider:name, such as openai:gpt-4o-mini"),
         (["run", "x", "--model", "nosuch:model"], "nosuch"),
         (["run", "x", "--model", "anthropic:any", "--base-url", "http://127.0.0.1:9"], "works only with openai:<name>"),
         (["run", "x", "--model", "openai:any", "--base-url", "127.0.0.1"], "must begin with http://"),
@@ -82,6 +83,15 @@ def test_a_file_that_cannot_be_read_is_named_in_a_sentence(tmp_path, capsys):
     (tmp_path / "results.jsonl").mkdir()
     assert main(["compare", ".", "."]) == 1
     assert capsys.readouterr().err == "langgraph-reflexion: results.jsonl: Is a directory\n"
+
+
+def test_a_fault_of_the_package_is_no_wrong_use(monkeypatch):
+    def demo(*_):
+        raise ValueError("a mistake in the code")
+
+    monkeypatch.setattr("langgraph_reflexion.cli.demo.demo", demo)
+    with pytest.raises(ValueError, match="a mistake in the code"):
+        main(["demo"])
 
 
 def test_help_and_version_succeed(capsys):

@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.run is None:
         args.parser.print_help(sys.stderr)
         return 2
-    from langgraph_reflexion.cli.console import Page, WrongUse, summarize
+    from langgraph_reflexion.cli.console import Page, WrongUse
     from langgraph_reflexion.errors import ReflexionError
 
     try:
@@ -53,12 +53,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         message, status = str(error), 2
     except ReflexionError as error:
         message, status = str(error), 1
-    except ValueError as error:  # an option's value that the library refuses
-        message, status = summarize(error), 2
     except KeyboardInterrupt:
         message, status = "interrupted", 130
     except OSError as error:
-        status = 2 if isinstance(error, FileNotFoundError) else 1
+        status = 1
         if error.filename is not None:
             message = f"{error.filename}: {error.strerror}"
         elif error.errno in UNWRITABLE:

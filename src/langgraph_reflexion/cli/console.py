@@ -8,7 +8,8 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TextIO
 
@@ -34,6 +35,15 @@ ANSI = re.compile("\x1b\\[[0-?]*[ -/]*[@-~]")
 
 class WrongUse(Exception):  # noqa: N818 — the user's mistake, not the program's
     """The command is wrong. The message says why and what to do instead."""
+
+
+@contextmanager
+def wrong_values() -> Iterator[None]:
+    """Report a value that the library refuses as wrong use."""
+    try:
+        yield
+    except ValueError as error:
+        raise WrongUse(summarize(error).replace("`restore`", "restore")) from error
 
 
 def summarize(error: BaseException) -> str:
