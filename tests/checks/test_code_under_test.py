@@ -19,7 +19,7 @@ from langgraph_reflexion.checks import test_cases as cases_pass
 from langgraph_reflexion.checks.coding import code_in, same_value
 from langgraph_reflexion.checks.sandbox import Isolation, find_isolation, run_code
 from langgraph_reflexion.driver import run_sync
-from langgraph_reflexion.testing import RoleModel, reflection, say
+from langgraph_reflexion.testing import RoleModel, ScriptedModel, reflection, say
 
 ADD = [("add(1, 2)", 3), ("add(2, 2)", 4), ("add(-1, 1)", 0)]
 RIGHT = "def add(a, b):\n    return a + b\n"
@@ -386,6 +386,15 @@ async def test_the_loop_runs_on_while_the_code_does():
         turns += 1
     assert (await work).passed
     assert turns > 3, "were it blocked, there would be one"
+
+
+@pytest.mark.req("K7")
+async def test_nothing_blocks_the_loop():
+    blockbuster = pytest.importorskip("blockbuster")
+    agent = create_reflexion_agent(ScriptedModel([say("def add(a,b): return a+b")]), checks=[cases_pass(ADD[:1])])
+    with blockbuster.blockbuster_ctx("langgraph_reflexion"):
+        found = await agent.ainvoke({"messages": [("user", "Write add.")]})
+    assert found["outcome"].status == "success", found["outcome"].attempts
 
 
 @pytest.mark.req("E2")

@@ -92,6 +92,25 @@ def test_numbers_are_compared_as_other_languages_write_them(seen, right, wrong):
 
 
 @pytest.mark.req("E3")
+@pytest.mark.parametrize(
+    ("seen", "answer", "fine"),
+    [
+        ("It was made in the US.", "It was made in the U.S.", True),
+        ("The U.S.A. joined in 1917.", "The USA", True),
+        ("J.R.R. Tolkien wrote it.", "JRR Tolkien", True),
+        ("JRR Tolkien wrote it.", "J.R.R. Tolkien", True),
+        ("JRR Tolkien wrote it.", "J.B.B. Tolkien", False),
+        ("It is 0.50 metres long.", "0.5 m long", True),
+        ("One is 318 metres high, the other 330 metres.", "12 m higher", True),
+        ("One is 318 metres high, the other 330 metres.", "13 m higher", False),
+        ("It cost 1,200,000 dollars.", "$1.2m", True),
+    ],
+)
+def test_abbreviations_need_no_dots_and_metres_are_no_millions(seen, answer, fine):
+    assert verdict_on(answer, "How much higher is it, and whose?", [seen]).passed is fine
+
+
+@pytest.mark.req("E3")
 def test_a_german_noun_is_no_name_but_what_follows_one_is():
     seen = ("Die Firma Meyer lieferte 40 Pumpen nach Kiel. Die Lieferung kam im Mai 2019 an.",)
     asked = "Wann kam die Lieferung an?"

@@ -125,6 +125,15 @@ def test_issues_dimensions_and_feedback_are_read_under_each_of_their_names():
     assert {name: dimension.score for name, dimension in beside.dimensions.items()} == {"Clarity": 70}
 
 
+@pytest.mark.req("E9")
+def test_an_issue_that_is_an_object_is_one_text_and_texts_have_no_margins():
+    verdict = read_verdict(
+        '{"passed": false, "reason": "  spaced  ", "feedback": ["  a ", ""],'
+        ' "issues": [{"dimension": "accuracy", "feedback": "bad "}, " ", "No year."]}'
+    )
+    assert (verdict.feedback, verdict.issues) == ("a spaced", ["accuracy: bad", "No year."])
+
+
 @pytest.mark.req("E1")
 def test_a_model_whose_provider_enforces_schemas_is_given_the_verdicts_schema():
     judge = ScriptedModel([FINE], profile={"structured_output": True})

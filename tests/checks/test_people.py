@@ -8,7 +8,7 @@ from langgraph.types import Command
 from pydantic import BaseModel
 
 from langgraph_reflexion import Limits, Run, Verdict, create_reflexion_agent, create_trial_graph
-from langgraph_reflexion.checks import all_of, first_failing, human_review, llm_judge, rule
+from langgraph_reflexion.checks import all_of, first_failing, human_review, llm_judge, rule, weighted
 from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, reflection, say
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -152,6 +152,18 @@ def test_a_judge_is_asked_once_after_the_person_and_never_for_the_pause():
     assert not judge.asked
     assert agent.invoke(Command(resume=True), THREAD)["outcome"].score == 90
     assert len(judge.asked) == 1
+
+
+@pytest.mark.req("E3")
+def test_a_weighted_judge_is_asked_after_the_person_and_keeps_its_weight():
+    judge = ScriptedModel(['{"passed": true, "score": 70}'])
+    agent = agent_of(weighted((llm_judge(judge), 3), (human_review(), 1), pass_score=75))
+    agent.invoke(TASK, THREAD)
+    assert not judge.asked
+    outcome = agent.invoke(Command(resume={"edit": "11:00"}), THREAD)["outcome"]
+    assert (outcome.status, outcome.score) == ("success", 77.5)
+    assert len(judge.asked) == 1
+    assert "11:00" in str(judge.asked[0])
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, "half", True, None])

@@ -88,6 +88,13 @@ def test_code_that_does_not_compile_is_refused(code):
 
 
 @pytest.mark.req("E3")
+def test_of_an_answer_in_fields_all_that_compiles_is_read():
+    answer = {"code": "def f(): return 1", "helper": "__import__('os').system('ls')", "about": "It gives one."}
+    assert "line 2: it uses os.system, and os is forbidden" in static_code()(answer).issues
+    assert static_code()({**answer, "helper": "O(n)"}).passed
+
+
+@pytest.mark.req("E3")
 def test_nothing_need_be_forbidden():
     assert static_code(forbid=())("import os\neval(input())").passed
     assert not static_code(forbid=iter(["os"]))("import os").passed

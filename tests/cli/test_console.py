@@ -39,6 +39,12 @@ def test_colour_is_for_a_terminal_that_wants_it(monkeypatch, file, name, value, 
     assert page.getvalue() == text
 
 
+def test_without_colour_nothing_is_bold_either(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    Page(page := Terminal()).fields({"kind": "rule"}, title="A lesson")
+    assert page.getvalue() == "A lesson\n  kind: rule\n"
+
+
 def test_a_paragraph_is_folded_under_itself_after_its_mark():
     file = io.StringIO()
     Page(file, width=30).line("one two three four five six seven eight", lead="   1  ", mark="→")

@@ -126,10 +126,8 @@ def test_the_same_command_again_asks_nothing(capsys: pytest.CaptureFixture[str])
         (["towns.jsonl", "--model", "simulated", "--setups", "tea+biscuits"], "there is no set-up 'tea+biscuits'"),
         (["nowhere.jsonl", "--model", "simulated"], "nowhere.jsonl: No such file"),
         (["towns.jsonl", "--model", "simulated:x"], "'simulated:x'"),
-        (
-            ["towns.jsonl", "--model", "simulated", "--trials", "0"],
-            "`trials` must be a whole number of 1 or more, got 0",
-        ),
+        (["towns.jsonl", "--model", "simulated", "--trials", "0"], "from 1 to 50, got '0'"),
+        (["towns.jsonl", "--model", "simulated", "--trials", "3000"], "from 1 to 50, got '3000'"),
         (["towns.jsonl", "--setups", "cot"], "--model"),
         (["towns.jsonl", "--model", "simulated", "--setups", ","], "no set-up is named"),
     ],
@@ -139,6 +137,37 @@ def test_wrong_usage_is_reported_in_a_sentence_and_leaves_nothing(
 ):
     assert printed in run_cli(capsys, *words, status=2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["towns.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("words", "printed"),
+    [
+        (["folder.jsonl"], "folder.jsonl: Is a directory"),
+        (["towns.jsonl", "--out", "towns.jsonl"], "towns.jsonl: File exists; choose another folder with --out"),
+        (["towns.jsonl", "--out", "new", "--concurrency", "0"], "a whole number from 1, got '0'"),
+        (["towns.jsonl", "--dry-run", "--repeats", "0"], "a whole number from 1, got '0'"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], printed: str
+):
+    (tmp_path / "folder.jsonl").mkdir()
+    assert printed in run_cli(capsys, *words, "--model", "simulated", status=2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.jsonl", "towns.jsonl"]
+
+
+@pytest.mark.req("L1")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_names_the_folder_and_the_same_command_continues(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    words = ["towns.jsonl", "--setups", "cot", "--model", "simulated", "--trials", "1"]
+    times = tmp_path / "eval-towns" / "times.jsonl"
+    times.parent.mkdir()
+    times.symlink_to("/dev/full")
+    printed = run_cli(capsys, *words, status=1)
+    assert "eval-towns: No space left on device. Finished tasks are saved: the same command continues" in printed
+    assert "4 of 4 are done already" in run_cli(capsys, *words)
 
 
 @pytest.mark.slow

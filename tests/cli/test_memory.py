@@ -228,7 +228,7 @@ def test_people_approve_retire_and_restore(ids, run_cli, refused):
     assert status_of(ids[0]) == "active"
     assert run_cli("retire", ids[0], "--json")["status"] == status_of(ids[0]) == "retired"
     assert run_cli("restore", ids[0], "--json")["status"] == status_of(ids[0]) == "active"
-    assert "`restore` is for retired, superseded and quarantined lessons" in refused("restore", ids[0])
+    assert "reflexion: restore is for retired, superseded and quarantined lessons" in refused("restore", ids[0])
 
 
 def test_a_change_or_all_that_a_run_changed_is_taken_back(ids, run_cli, refused):
@@ -237,7 +237,8 @@ def test_a_change_or_all_that_a_run_changed_is_taken_back(ids, run_cli, refused)
     assert change in run_cli("undo", change[:-1])
     assert status_of(ids[0]) == "candidate"
     assert "there is no change or run 'friday'" in refused("undo", "friday")
-    assert "exactly one of: the id of a change, the id of a run" in refused("undo")
+    for wrong in ((), (change, "--since", "2001-01-01")):
+        assert "exactly one of: the id of a change, the id of a run, or --since TIME" in refused("undo", *wrong)
     run_cli("undo", "--since", "2001-01-01")
     assert {one["status"] for one in run_cli("list", "--json")} == {"retired"}
 
@@ -282,6 +283,8 @@ def test_at_a_terminal_it_is_asked_before_a_lesson_goes(ids, run_cli, capsys, mo
     err = capsys.readouterr().err
     assert WEEKDAY in err
     assert "Delete it permanently? [y/N]" in err
+    assert ("Nothing was removed." in err) == (status == 1)
+    assert "langgraph-reflexion:" not in err
     assert len(run_cli("list", "--json")) == left
 
 
@@ -513,8 +516,9 @@ class Twice:
         (["memory", "list", "--store", "lessons.db", "--namespace", "a//b"], "such as planner/ada, got 'a//b'"),
         (["memory", "list", "--store", "lessons.db", "--namespace", "a/{b}"], "such as planner/ada, got 'a/{b}'"),
         (["memory", "list", "--store", "lessons.db", "--namespace", "a\udcff"], "such as planner/ada, got 'a\\udcff'"),
-        (["memory", "import", "nowhere.jsonl", "--store", "lessons.db"], "nowhere.jsonl: No such file"),
-        (["memory", "export", "nowhere/x", "--store", "lessons.db"], "nowhere/x: No such file"),
+        (["memory", "import", "nowhere.jsonl", "--store", "lessons.db"], "cannot read nowhere.jsonl: No such file"),
+        (["memory", "import", ".", "--store", "lessons.db"], "cannot read .: Is a directory"),
+        (["memory", "export", "nowhere/x", "--store", "lessons.db"], "cannot write nowhere/x: No such file"),
     ],
 )
 @pytest.mark.usefixtures("ids")
@@ -554,7 +558,7 @@ def test_a_model_may_word_what_is_distilled(run_cli: Any, refused: Any) -> None:
             text = f"Check a meeting slot against {which}."
             book.add(Lesson(kind="rule", text=text, origin="told", sources=[f"e{i}"]))
     assert "--base-url needs --model" in refused("distill", "--base-url", "http://localhost:1")
-    assert "provider:model" in refused("distill", "--model", "openai:")
+    assert "provider:name" in refused("distill", "--model", "openai:")
     with ModelServer(RoleModel(say(words))) as server:
         output = run_cli("distill", "--model", "openai:small", "--base-url", server.url)
         assert f"stands for 2 lessons: {words}" in " ".join(output.split())

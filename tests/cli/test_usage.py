@@ -42,17 +42,19 @@ def here(tmp_path, monkeypatch):
     [
         (["run", "x"], "--model"),
         (["run", "x", "--model", "openai:gpt-4o-mini"], "set OPENAI_API_KEY"),
-        (["run", "x", "--model", "openai:"], "--model: The model 'openai:' cannot be made: a name is 'provider:model'"),
+        (["run", "x", "--model", "openai:"], "--model is provider:name"),
+        (["run", "x", "--model", "gpt-4o-mini"], "--model is provider:name, such as openai:gpt-4o-mini"),
         (["run", "x", "--model", "nosuch:model"], "nosuch"),
         (["run", "x", "--model", "anthropic:any", "--base-url", "http://127.0.0.1:9"], "works only with openai:<name>"),
         (["run", "x", "--model", "openai:any", "--base-url", "127.0.0.1"], "must begin with http://"),
         (["run", *MODEL], "arguments are required: TASK"),
         (["run", "  ", *MODEL], "the task is empty"),
-        (["run", "x", *MODEL, "--max-steps", "0"], "max_steps: Input should be greater than or equal to 1"),
-        (["run", "x", *MODEL, "--max-steps", "many"], "invalid int value: 'many'"),
-        (["run", "x", *MODEL, "--deadline", "-1"], "deadline: Input should be greater than 0"),
-        (["run", "x", *MODEL, "--deadline", "soon"], "invalid float value: 'soon'"),
-        (["run", "x", *MODEL, "--deadline", "1,5"], "invalid float value: '1,5'"),
+        (["run", "x", *MODEL, "--max-steps", "0"], "a whole number from 1, got '0'"),
+        (["run", "x", *MODEL, "--max-steps", "many"], "got 'many'"),
+        (["run", "x", *MODEL, "--deadline", "-1"], "seconds above 0, got '-1'"),
+        (["run", "x", *MODEL, "--deadline", "inf"], "seconds above 0, got 'inf'"),
+        (["run", "x", *MODEL, "--deadline", "soon"], "seconds above 0, got 'soon'"),
+        (["run", "x", *MODEL, "--deadline", "1,5"], "seconds above 0, got '1,5'"),
         (["memory", "undo", "--since", "0001-01-01T00:00+14:00"], "must be a time such as"),
         (["run", "x", *MODEL, "--protocol", "smoke"], "invalid choice: 'smoke'"),
         (["run", "x", *MODEL, "--tools", "cli_usage_tools"], "--tools is module:name"),
@@ -81,6 +83,15 @@ def test_a_file_that_cannot_be_read_is_named_in_a_sentence(tmp_path, capsys):
     (tmp_path / "results.jsonl").mkdir()
     assert main(["compare", ".", "."]) == 1
     assert capsys.readouterr().err == "langgraph-reflexion: results.jsonl: Is a directory\n"
+
+
+def test_a_fault_of_the_package_is_no_wrong_use(monkeypatch):
+    def demo(*_):
+        raise ValueError("a mistake in the code")
+
+    monkeypatch.setattr("langgraph_reflexion.cli.demo.demo", demo)
+    with pytest.raises(ValueError, match="a mistake in the code"):
+        main(["demo"])
 
 
 def test_help_and_version_succeed(capsys):

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.exceptions import ModelAuthenticationError, ModelPermissionDeniedError
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion import LessonBook, Run
+from langgraph_reflexion import LessonBook, ModelError, Run
 from langgraph_reflexion.evals.experiment import Experiment, run_experiment
 from langgraph_reflexion.evals.grading import check_for
 from langgraph_reflexion.evals.ledger import Result
@@ -174,6 +175,36 @@ def test_a_task_that_breaks_costs_the_others_nothing_and_is_reported(tried: Trie
     assert [found[name].error for name in ("t0", "t2")] == [None, None]
 
 
+class Refused(Exception):  # noqa: N818 — as a provider's client might name it
+    status_code = 403
+
+
+@pytest.mark.req("L1")
+@pytest.mark.parametrize("setup", ["cot", "react"])
+@pytest.mark.parametrize("error", [Refused("moderated"), ModelPermissionDeniedError("moderated"), PermissionError(13)])
+def test_one_task_that_is_not_permitted_breaks_alone(tried: Tried, setup: str, error: Exception):
+    found = tried(towns(4), refusing(error), setup, concurrency=1)[setup]
+    assert [name for name, result in found.items() if result.error is not None] == ["t1"]
+
+
+@pytest.mark.req("L1")
+@pytest.mark.parametrize("setup", ["cot", "react"])
+def test_a_model_that_refuses_the_key_ends_the_experiment(tried: Tried, setup: str):
+    with pytest.raises(ModelError, match="set the right key"):
+        tried(towns(4), refusing(ModelAuthenticationError("wrong key")), setup, concurrency=1)
+
+
+def refusing(error: Exception) -> RoleModel:
+    """A model that raises at one task."""
+
+    def decide(question: Any) -> Any:
+        if "Harrow 1," in question.text:
+            raise error
+        return "Answer: x"
+
+    return RoleModel(decide=decide)
+
+
 def test_the_check_never_reveals_the_right_answer():
     for task in load_tasks(SHIPPED):
         if task.check is None or "test_cases" not in str(task.check):
@@ -309,7 +340,7 @@ def test_tools_of_your_own_take_the_place_of_the_search_and_a_server_without_too
 @pytest.mark.req("L1")
 def test_repeats_have_luck_of_their_own_and_are_done_once(tmp_path: Path):
     tasks = towns(6)
-    experiment = Experiment(tasks, find_setups(["cot"]), taught(tasks, skill=0.5), trials=1, repeats=3)
+    experiment = Experiment(tasks, find_setups("cot"), taught(tasks, skill=0.5), trials=1, repeats=3)
     found = asyncio.run(run_experiment(experiment, tmp_path))["cot"]
     assert len({(one.task, one.repeat) for one in found}) == len(found) == 18
     assert len({tuple(one.solved_at for one in found if one.repeat == repeat) for repeat in (1, 2, 3)}) > 1

@@ -80,8 +80,17 @@ def test_a_folder_is_worked_in_by_one_at_a_time(tmp_path: Path):
     with lock_folder(folder):
         assert (folder / "lock").exists()
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileExistsError, match="file"), lock_folder(tmp_path / "file"):
+    with pytest.raises(LedgerError, match="file: File exists"), lock_folder(tmp_path / "file"):
         pass
+    (tmp_path / "other" / "lock").mkdir(parents=True)
+    with pytest.raises(LedgerError, match="other: unable to open"), lock_folder(tmp_path / "other"):
+        pass
+
+
+def test_a_long_setting_of_another_experiment_is_shortened(tmp_path: Path):
+    Ledger(tmp_path, {"prompt": "x" * 10_000})
+    with pytest.raises(LedgerError, match=r"another experiment \(prompt \"x{39}… there, \"y{39}… now\)"):
+        Ledger(tmp_path, {"prompt": "y" * 10_000})
 
 
 def test_a_folder_without_an_experiment_says_so(tmp_path: Path):

@@ -93,7 +93,7 @@ def test_a_text_may_hold_any_end_of_a_line(tmp_path: Path):
 
 
 def test_a_missing_file_is_named(tmp_path: Path):
-    with pytest.raises(FileNotFoundError, match=r"nowhere\.jsonl"):
+    with pytest.raises(TaskError, match=r"nowhere\.jsonl"):
         load_tasks(tmp_path / "nowhere.jsonl")
 
 

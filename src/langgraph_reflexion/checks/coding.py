@@ -42,7 +42,7 @@ def test_cases(cases: Sequence[tuple[str, Any]], timeout: float = 5, memory_mb: 
         raise ValueError(f"`memory_mb` must be 64 or more, got {memory_mb!r}")
 
     def judge(answer: Any, _run: Run) -> Waits[Verdict]:
-        code, issues = code_of(answer), []
+        code, issues = code_of(answer, statements=True), []
         isolation: Isolation = yield in_thread(find_isolation, own=True)
         ran: Ran | None = None
         for expression, expected in wanted:
@@ -120,23 +120,26 @@ def _shown(value: Any) -> str:
         return f"a whole number of {value.bit_length()} bits" if isinstance(value, int) else "a value too long to show"
 
 
-def code_of(answer: Any) -> str:
-    """The Python code in an answer.
+def code_of(answer: Any, *, statements: bool = False) -> str:
+    """The Python code in an answer. Of a value of a response format, the texts that compile, if one has a statement.
 
-    Of a value of a response format it is the texts with statements, if any: `complexity="O(n)"` is no program.
+    With `statements`, only texts that have one: a field such as `complexity="O(n)"` is not run.
     """
     texts = [code_in(text) for text in contents_of(answer)]
-    return "\n".join([text for text in texts if _is_program(text)] or texts)
+    programs = [text for text in texts if not all(isinstance(node, ast.Expr) for node in _body(text) or ())]
+    if not programs:
+        return "\n".join(texts)
+    return "\n".join(programs if statements else [text for text in texts if _body(text) is not None])
 
 
-def _is_program(text: str) -> bool:
-    """Whether a text is Python code that is more than expressions."""
+def _body(text: str) -> list[ast.stmt] | None:
+    """The statements of a text, or `None` if it is no Python code."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)
-            return not all(isinstance(node, ast.Expr) for node in ast.parse(text).body)
+            return ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
+        return None
 
 
 def code_in(answer: str) -> str:

@@ -71,12 +71,14 @@ def weighted(*pairs: tuple[Any, float], pass_score: float = 80) -> Check:
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2 or not _is_weight(pair[1]):
             raise ValueError(f"`weighted` takes pairs of a check and a weight above 0, got {pair!r}")
-    members = members_of("weighted", [check for check, _ in pairs], as_given=True)
+    given = members_of("weighted", [check for check, _ in pairs], as_given=True)
+    by_cost = sorted(range(len(pairs)), key=lambda i: given[i].asks_model)
+    members, weights = [given[i] for i in by_cost], [pairs[i][1] for i in by_cost]
 
     def judge(answer: Any, run: Run) -> Waits[Verdict]:
         judged = yield from verdicts_on(members, answer, run, Meter())
         points = [_points(verdict, run.success_score, pass_score) for verdict in judged.by_check]
-        counted = [(weight, point) for (_, weight), point in zip(pairs, points, strict=True) if point is not None]
+        counted = [(weight, point) for weight, point in zip(weights, points, strict=True) if point is not None]
         if not counted:
             return _merged(judged, judged.verdicts, None, None)
         score = sum(weight * point for weight, point in counted) / sum(weight for weight, _ in counted)

@@ -198,6 +198,7 @@ def _normalize(text: str) -> str:
     flat = unicodedata.normalize("NFKD", text)
     flat = "".join(char for char in flat if not unicodedata.combining(char)).casefold()
     flat = re.sub(r"['’]s?\b", "", flat)
+    flat = re.sub(r"\b[^\W\d_](?:\.[^\W\d_])+\b", lambda found: found[0].replace(".", ""), flat)  # U.S.A. is USA
     return " ".join(re.findall(r"[^\W_]+", flat))
 
 
@@ -394,9 +395,11 @@ def numbers_in(text: str) -> Iterator[Number]:
     for match in _DIGITS.finditer(text):
         digits = re.sub(r",(\d\d?)$", r".\1", match["n"])  # 3,5 is a decimal comma, 3,500 is not
         value = float(re.sub(r"[, ]", "", digits if digits.count(".") < 2 else digits.replace(".", "")))
-        scale = _SCALES[match["s"].lower()] if match["s"] else 1
+        scale = match["s"]
+        if scale == "m" and text[max(0, match.start() - 1) : match.start()] not in ("$", "€", "£"):
+            scale = None  # metres
         listed = tuple(map(float, digits.split("."))) if digits != match["n"] else ()
-        yield Number(match[0].strip(), value * scale, listed=listed)
+        yield Number(match[0].strip(), value * (_SCALES[scale.lower()] if scale else 1), listed=listed)
     for match in _IN_WORDS.finditer(text):
         words = re.split(r"[ -]+(?:and[ -]+)?", match[0].lower())
         yield Number(match[0], _value_of(words), in_words=True)

@@ -301,8 +301,8 @@ def _verdict(fields: Mapping[str, Any], success_score: float) -> Verdict:
         # Acceptance also depends on the score, if there is one. A rejection is final.
         passed=False if stated == {False} else True if score is None else None,
         score=score,
-        feedback=" ".join(text for name in FEEDBACK for text in texts_in(fields.get(name))),
-        issues=[*(text for name in ISSUES for text in texts_in(fields.get(name))), *notes],
+        feedback=" ".join(text for name in FEEDBACK for text in _texts(fields.get(name))),
+        issues=[*(text for name in ISSUES for text in _texts(fields.get(name))), *notes],
         dimensions=dimensions,
     )
 
@@ -321,12 +321,20 @@ def _read_dimensions(given: Any) -> tuple[dict[str, Dimension], list[str]]:
     notes: list[str] = []
     for name, item in given.items() if isinstance(given, dict) else ():
         fields = item if isinstance(item, dict) else {"score": item}
-        feedback = " ".join(text for key in FEEDBACK for text in texts_in(fields.get(key)))
+        feedback = " ".join(text for key in FEEDBACK for text in _texts(fields.get(key)))
         if (score := score_in(fields.get("score"))) is None:
             notes.append(f"the score of {name} cannot be read" + (f": {feedback}" if feedback else ""))
         else:
             found[name] = Dimension(score=score, feedback=feedback)
     return found, notes
+
+
+def _texts(given: Any) -> list[str]:
+    """The texts in a text or a list. An object is one text."""
+    if isinstance(given, list):
+        return [text for item in given for text in _texts(item)]
+    text = ": ".join(text.strip() for text in texts_in(given))
+    return [text] if text else []
 
 
 # ---------------------------------------------------------------- the same question again

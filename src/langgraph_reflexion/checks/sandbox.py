@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -221,12 +222,18 @@ def _run(isolation: Isolation, job: bytes, seconds: float) -> _End:
 
 
 async def _run_later(isolation: Isolation, job: bytes, seconds: float) -> _End:
-    """Wait for it in a thread of its own. Cancelling ends the process."""
-    process = _start(isolation)
+    """Run it in a thread of its own: even its start blocks. Cancelling ends the process, also one yet to start."""
+    started: Future[subprocess.Popen[bytes]] = Future()
+
+    def run() -> _End:
+        process = _start(isolation)
+        started.set_result(process)
+        return _finish(process, job, seconds)
+
     try:
-        return await asyncio.wrap_future(start_thread(lambda: _finish(process, job, seconds)))
+        return await asyncio.wrap_future(start_thread(run))
     except asyncio.CancelledError:
-        _kill(process)
+        started.add_done_callback(lambda process: _kill(process.result()))
         raise
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import io
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -19,6 +20,8 @@ from langgraph_reflexion.cli.interrupts import begin_work
 
 NAME = "langgraph-reflexion"
 ASYNC = ("run.run", "evaluate.evaluate")
+MAX_TRIALS = 50
+"""Maximum attempts at a task, so that the table has room for them."""
 MAX_AGE = 36_500
 """Days that a date can be counted back: a hundred years."""
 FILTERS = ("kind", "status", "topic", "tag", "origin")
@@ -40,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.run is None:
         args.parser.print_help(sys.stderr)
         return 2
-    from langgraph_reflexion.cli.console import Page, WrongUse, summarize
+    from langgraph_reflexion.cli.console import Page, WrongUse
     from langgraph_reflexion.errors import ReflexionError
 
     try:
@@ -50,12 +53,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         message, status = str(error), 2
     except ReflexionError as error:
         message, status = str(error), 1
-    except ValueError as error:  # an option's value that the library refuses
-        message, status = summarize(error), 2
     except KeyboardInterrupt:
         message, status = "interrupted", 130
     except OSError as error:
-        status = 2 if isinstance(error, FileNotFoundError) else 1
+        status = 1
         if error.filename is not None:
             message = f"{error.filename}: {error.strerror}"
         elif error.errno in UNWRITABLE:
@@ -125,8 +126,8 @@ def _add_run(commands: Any) -> None:
     add("--base-url", metavar="URL", type=url, help="a server that speaks OpenAI's protocol")
     add("--tools", metavar="MODULE:NAME", help="a list of tools in your own module")
     add("--protocol", choices=("auto", "tools", "json"), default="auto", help="how calls are made")
-    add("--max-steps", metavar="N", type=int, help="maximum number of decisions")
-    add("--deadline", metavar="SECONDS", type=float, help="maximum time")
+    add("--max-steps", metavar="N", type=positive, help="maximum number of decisions")
+    add("--deadline", metavar="SECONDS", type=seconds, help="maximum time")
     add("--store", metavar="FILE", help="keep lessons in this file, or at a postgresql:// address")
     add("--json", action="store_true", help="print the outcome as JSON, and the trace on stderr")
 
@@ -155,11 +156,11 @@ def _add_eval(commands: Any) -> None:
     add("--tools", metavar="MODULE:NAME", help="tools of the ReAct set-ups; by default a search over the passages")
     add("--context", choices=("supporting", "all"), default="supporting", help="passages for set-ups with context")
     add("--reflection", choices=("structured", "free"), default="structured", help="the format of a reflection")
-    add("--repeats", metavar="N", type=int, default=1, help="how often each task is run, to see the spread (1)")
-    add("--trials", metavar="N", type=int, default=5, help="maximum attempts at a task (5)")
-    add("--steps", metavar="N", type=int, default=5, help="maximum steps of a ReAct attempt (5)")
-    add("--reflections", metavar="N", type=int, default=4, help="maximum reflections on a task (4)")
-    add("--concurrency", metavar="N", type=int, default=20, help="tasks at once (20)")
+    add("--repeats", metavar="N", type=positive, default=1, help="how often each task is run, to see the spread (1)")
+    add("--trials", metavar="N", type=whole(1, MAX_TRIALS), default=5, help="maximum attempts at a task (5)")
+    add("--steps", metavar="N", type=positive, default=5, help="maximum steps of a ReAct attempt (5)")
+    add("--reflections", metavar="N", type=positive, default=4, help="maximum reflections on a task (4)")
+    add("--concurrency", metavar="N", type=positive, default=20, help="tasks at once (20)")
     add("--limit", metavar="N", type=positive, help="only the first N tasks")
     add("--no-run-memory", dest="run_memory", action="store_false", help="show a trial nothing from earlier trials")
     add("--lessons", action="store_true", help="keep lessons from task to task, separately for each set-up")
@@ -313,6 +314,17 @@ def whole(least: int, most: int | None = None) -> Callable[[str], int]:
 
 
 positive = whole(1)
+
+
+def seconds(text: str) -> float:
+    """A length of time."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a number of seconds above 0, got {text!r}")
+    return value
 
 
 def time(text: str) -> datetime:

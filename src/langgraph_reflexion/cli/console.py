@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TextIO
 
@@ -35,6 +37,15 @@ class WrongUse(Exception):  # noqa: N818 — the user's mistake, not the program
     """The command is wrong. The message says why and what to do instead."""
 
 
+@contextmanager
+def wrong_values() -> Iterator[None]:
+    """Report a value that the library refuses as wrong use."""
+    try:
+        yield
+    except ValueError as error:
+        raise WrongUse(summarize(error).replace("`restore`", "restore")) from error
+
+
 def summarize(error: BaseException) -> str:
     """An exception in one line: what a validator says, else its first paragraph."""
     invalid = error if isinstance(error, ValidationError) else error.__cause__
@@ -58,6 +69,7 @@ class Page:
         self._console = Console(
             file=file,
             width=width or (terminal if file.isatty() else NEVER_FOLDED),
+            color_system=None if os.environ.get("NO_COLOR") else "auto",  # rich alone would keep what is bold
             markup=False,
             emoji=False,
             highlight=False,

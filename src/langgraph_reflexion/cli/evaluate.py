@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import shlex
+import sqlite3
 import sys
 import time
 from collections.abc import Sequence
@@ -16,14 +17,14 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from langgraph_reflexion import FaissStore, create_trial_graph
+from langgraph_reflexion import FaissStore, ReflexionError, create_trial_graph
 from langgraph_reflexion.cli.compare import flatten, format_seconds
-from langgraph_reflexion.cli.console import Page, WrongUse, count_of
+from langgraph_reflexion.cli.console import Page, WrongUse, count_of, wrong_values
 from langgraph_reflexion.cli.parts import load_object, load_tools, make_model, run_async
 from langgraph_reflexion.evals.experiment import Experiment, describe_model, run_experiment
 from langgraph_reflexion.evals.figures import format_table, make_rows
 from langgraph_reflexion.evals.grading import check_for
-from langgraph_reflexion.evals.ledger import Result, load_results, lock_folder
+from langgraph_reflexion.evals.ledger import LedgerError, Result, load_results, lock_folder
 from langgraph_reflexion.evals.report import write_report
 from langgraph_reflexion.evals.setups import find_setups
 from langgraph_reflexion.evals.student import SIMULATION, is_simulated, make_student
@@ -37,31 +38,41 @@ RETRIES = 10
 
 def evaluate(args: argparse.Namespace, page: Page) -> int:
     """The exit status of an experiment: 1 if a task broke."""
-    if args.check is not None and args.judge is not None:
-        raise WrongUse("answers are checked by --check or judged by --judge: pass only one of the two")
-    check = None if args.check is None else load_object("--check", args.check, "office:is_free")
-    if check is not None:
-        create_trial_graph(lambda _: "", [check])  # refuses what is no check
-    tasks, setups = load_tasks(args.tasks, checked=check is not None)[: args.limit], find_setups(args.setups)
-    if args.dry_run:
-        count = len(tasks) * len(setups) * args.repeats
-        repeats = f" × {args.repeats} repeats" if args.repeats > 1 else ""
-        page.line(f"{count_of(len(tasks), 'task')} × {count_of(len(setups), 'set-up')}{repeats} = {count} to do")
-        return 0
-    judge = _make_model(args, "judge", tasks)
-    for task in tasks if check is None else ():
-        check_for(task, judge)  # a check that cannot be made is named
-    experiment = Experiment(
-        tasks,
-        setups,
-        _make_model(args, "model", tasks),
-        judge=judge,
-        reflector=_make_model(args, "reflector", tasks),
-        check=check,
-        tools=None if args.tools is None else load_tools(args.tools),
-        **{name: getattr(args, name) for name in OPTIONS},
-    )
-    return run_async(_evaluate(args, experiment, args.out or Path(f"eval-{Path(args.tasks).stem}"), page))
+    folder = args.out or Path(f"eval-{Path(args.tasks).stem}")
+    with wrong_values():
+        if args.check is not None and args.judge is not None:
+            raise WrongUse("answers are checked by --check or judged by --judge: pass only one of the two")
+        check = None if args.check is None else load_object("--check", args.check, "office:is_free")
+        if check is not None:
+            create_trial_graph(lambda _: "", [check])  # refuses what is no check
+        tasks, setups = load_tasks(args.tasks, checked=check is not None)[: args.limit], find_setups(args.setups)
+        if args.dry_run:
+            count = len(tasks) * len(setups) * args.repeats
+            repeats = f" × {args.repeats} repeats" if args.repeats > 1 else ""
+            page.line(f"{count_of(len(tasks), 'task')} × {count_of(len(setups), 'set-up')}{repeats} = {count} to do")
+            return 0
+        judge = _make_model(args, "judge", tasks)
+        for task in tasks if check is None else ():
+            check_for(task, judge)  # a check that cannot be made is named
+        experiment = Experiment(
+            tasks,
+            setups,
+            _make_model(args, "model", tasks),
+            judge=judge,
+            reflector=_make_model(args, "reflector", tasks),
+            check=check,
+            tools=None if args.tools is None else load_tools(args.tools),
+            **{name: getattr(args, name) for name in OPTIONS},
+        )
+    try:
+        return run_async(_evaluate(args, experiment, folder, page))
+    except LedgerError as error:
+        raise WrongUse(str(error)) from error
+    except BrokenPipeError:  # of our own output
+        raise
+    except (OSError, sqlite3.Error) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ReflexionError(f"{folder}: {why}. Finished tasks are saved: the same command continues") from error
 
 
 def _make_model(args: argparse.Namespace, role: str, tasks: Sequence[Task]) -> Any:

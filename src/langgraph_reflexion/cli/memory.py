@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from langgraph_reflexion import Lesson, LessonBook, LessonError
 from langgraph_reflexion.cli.commands import FILTERS
-from langgraph_reflexion.cli.console import WrongUse, count_of, format_value, note, shorten
+from langgraph_reflexion.cli.console import WrongUse, count_of, format_value, note, shorten, wrong_values
 from langgraph_reflexion.cli.stores import Session, namespaces_in, open_store, run_verb
 from langgraph_reflexion.memory import Change
 from langgraph_reflexion.memory.store import copy_store
@@ -31,7 +31,8 @@ class BookSession(Session):
 
     def lessons(self) -> list[Lesson]:
         """The lessons that match the filters. If there are none, a note says so."""
-        found = self.book.lessons(**self.filters)
+        with wrong_values():
+            found = self.book.lessons(**self.filters)
         if not found:
             note(self.describe_empty())
         return found
@@ -62,7 +63,8 @@ class BookSession(Session):
         return self.show(data, lambda: self.page.table(LESSON_COLUMNS, rows))
 
     def do_search(self) -> int:
-        found = self.book.search(self.args.text, self.args.limit, **self.filters)
+        with wrong_values():
+            found = self.book.search(self.args.text, self.args.limit, **self.filters)
         if not found:
             note(self.describe_empty())
         rows = [(f"{hit.score:.2f}", *_lesson_row(hit.lesson)) for hit in found]
@@ -196,7 +198,8 @@ class BookSession(Session):
         return self.show_changed(self.book.retire(self.find().id, self.args.why), "Retired")
 
     def do_restore(self) -> int:
-        return self.show_changed(self.book.restore(self.find().id), "Restored")
+        with wrong_values():
+            return self.show_changed(self.book.restore(self.find().id), "Restored")
 
     def do_forget(self) -> int:
         id, text = self.args.id, "a damaged lesson"
@@ -204,18 +207,22 @@ class BookSession(Session):
         if not is_damaged:
             lesson = self.find()
             id, text = lesson.id, lesson.text
-        self.confirm(f"{text}\nDelete it permanently?")
+        if not self.confirm(f"{text}\nDelete it permanently?"):
+            return 1
         self.book.forget(id)
         return self.show({"forgotten": id}, f"Forgot {id}: {text}")
 
     def do_undo(self) -> int:
         what, since = self.args.what, self.args.since
+        if (what is None) == (since is None):
+            raise WrongUse("undo takes exactly one of: the id of a change, the id of a run, or --since TIME")
         if what is not None:
             ids = [run.id for run in self.book.episodes()]
             if not any(id.startswith(what) for id in ids):
                 ids = [change.id for lesson in self.book.lessons() for change in self.book.history(lesson.id)]
             what = self.full_id(what, ids, "change or run")
-        undone = self.book.undo(what, since=since)
+        with wrong_values():
+            undone = self.book.undo(what, since=since)
         note(f"{count_of(len(undone), 'change')} undone.")
         return self._show_changes(undone)
 
@@ -243,7 +250,11 @@ class BookSession(Session):
         if not found:
             note(f"{file} was not written.")
             return 1
-        self.book.export(file, **self.filters)
+        try:
+            with wrong_values():
+                self.book.export(file, **self.filters)
+        except OSError as error:
+            raise WrongUse(f"cannot write {file}: {error.strerror or error}") from error
         return self.show({"exported": len(found), "file": file}, f"{count_of(len(found), 'lesson')} written to {file}")
 
     def do_import(self) -> int:
@@ -251,6 +262,8 @@ class BookSession(Session):
         try:
             source = _in_utf8(sys.stdin) if file == "-" else file
             loaded = self.book.load(source, strict=not args.keep_going, untrusted=args.untrusted)
+        except OSError as error:
+            raise WrongUse(f"cannot read {file}: {error.strerror or error}") from error
         except LessonError as error:
             raise LessonError(f"{file}: {error}; nothing was imported, --keep-going skips such lines") from error
         text = f"{count_of(loaded.added, 'lesson')} added to {self.place}"

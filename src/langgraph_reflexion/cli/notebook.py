@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from langgraph_reflexion import ErrorNotebook, Lesson
-from langgraph_reflexion.cli.console import WrongUse, count_of, note
+from langgraph_reflexion.cli.console import WrongUse, count_of, note, wrong_values
 from langgraph_reflexion.cli.memory import BookSession
 from langgraph_reflexion.cli.stores import Session, run_verb
 
@@ -33,7 +33,8 @@ class NotebookSession(Session):
         found = book.recent(EVERY)
         for name, search in (("session", book.by_session), ("category", book.by_category), ("tool", book.by_tool)):
             if (word := getattr(args, name)) is not None:
-                fitting = {finding["id"] for finding in search(word)}
+                with wrong_values():
+                    fitting = {finding["id"] for finding in search(word)}
                 found = [finding for finding in found if finding["id"] in fitting]
         found = found[: args.limit]
         if not found:
@@ -72,16 +73,19 @@ class NotebookSession(Session):
             raise WrongUse("`notebook remove` takes the ID of a finding, or --older-than DAYS")
         if args.id is not None:
             finding = self._find()
-            self.confirm(f"{finding['description']} Delete it permanently?")
+            if not self.confirm(f"{finding['description']} Delete it permanently?"):
+                return 1
             self.notebook.remove(finding["id"])
             return self.show({"removed": 1}, f"Removed {finding['id']}.")
         age = count_of(args.older_than, "day")
-        self.confirm(f"Delete the findings of {self.place} older than {age} permanently?")
+        if not self.confirm(f"Delete the findings of {self.place} older than {age} permanently?"):
+            return 1
         removed = self.notebook.remove_older(timedelta(days=args.older_than))
         return self.show({"removed": removed}, f"Removed {count_of(removed, 'finding')} older than {age}.")
 
     def do_clear(self) -> int:
-        self.confirm(f"Delete all findings of {self.place} permanently?")
+        if not self.confirm(f"Delete all findings of {self.place} permanently?"):
+            return 1
         removed = self.notebook.clear()
         return self.show({"removed": removed}, f"Removed {count_of(removed, 'finding')}.")
 
@@ -133,7 +137,11 @@ class ProfileSession(BookSession):
 
     def do_edit(self) -> int:
         entry, text = self._find_entry(), self.args.text
-        written = self.book.add(Lesson(kind=entry.kind, name=entry.name, when=entry.when, text=text, origin="told"))
+        if not text.strip():
+            raise WrongUse(f"an empty text is not kept; `profile forget {entry.name}` removes the entry")
+        with wrong_values():
+            lesson = Lesson(kind=entry.kind, name=entry.name, when=entry.when, text=text, origin="told")
+        written = self.book.add(lesson)
         if written.action in ("refused", "quarantined"):
             raise WrongUse(f"{text!r} is not kept: {written.reason}")
         edited = self._find_entry()
@@ -141,7 +149,8 @@ class ProfileSession(BookSession):
 
     def do_forget(self) -> int:
         entry = self._find_entry()
-        self.confirm(f"{entry.text} Delete it permanently?")
+        if not self.confirm(f"{entry.text} Delete it permanently?"):
+            return 1
         former = self._former(entry)
         for lesson in (*former, entry):
             self.book.forget(lesson.id)

@@ -28,8 +28,11 @@ def make_model(name: str, base_url: str | None, option: str = "--model", **given
 
     `given` are settings of the model; those that are `None` are left to its client.
     """
+    provider, colon, model = name.partition(":")
+    if not (colon and provider and model):
+        raise WrongUse(f"{option} is provider:name, such as openai:gpt-4o-mini, got {name!r}")
     address = "--base-url" if option == "--model" else f"{option}-base-url"
-    if base_url is not None and not name.startswith("openai:"):
+    if base_url is not None and provider != "openai":
         raise WrongUse(f"{address} works only with openai:<name>, got {option} {name}")
     settings = {key: value for key, value in {**given, "base_url": base_url}.items() if value is not None}
     if base_url is not None and not os.environ.get("OPENAI_API_KEY"):

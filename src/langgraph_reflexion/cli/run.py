@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from langgraph_reflexion import Limits, create_reflexion_agent
-from langgraph_reflexion.cli.console import INDENT, Page, WrongUse, count_of, summarize
+from langgraph_reflexion.cli.console import INDENT, Page, WrongUse, count_of, summarize, wrong_values
 from langgraph_reflexion.cli.parts import load_tools, make_model, run_async
 from langgraph_reflexion.cli.stores import open_store
 from langgraph_reflexion.cli.trace import STREAM, Trace, show_outcome
@@ -33,13 +33,14 @@ def run(args: argparse.Namespace, page: Page) -> int:
     try:
         with open_store(args.store, create=True) if args.store is not None else nullcontext() as store:
             limits = {name: getattr(args, name) for name in ("max_steps", "deadline")}
-            agent = create_reflexion_agent(
-                model,
-                tools,
-                limits=Limits(**{name: value for name, value in limits.items() if value is not None}),
-                protocol=args.protocol,
-                store=store,
-            )
+            with wrong_values():
+                agent = create_reflexion_agent(
+                    model,
+                    tools,
+                    limits=Limits(**{name: value for name, value in limits.items() if value is not None}),
+                    protocol=args.protocol,
+                    store=store,
+                )
             return run_async(_run(args, page, agent))
     finally:
         decisions.setLevel(level)

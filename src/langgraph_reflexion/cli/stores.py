@@ -14,7 +14,7 @@ from typing import Any
 
 from langgraph.store.base import BaseStore
 
-from langgraph_reflexion import FaissStore, ReflexionError, StoreError
+from langgraph_reflexion import FaissStore, StoreError
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, note, summarize
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.arguments import label
@@ -171,15 +171,17 @@ class Session:
         elsewhere = f"; there are {things} in {_list_namespaces(held)}" if held else ", nor anywhere else in this store"
         return f"There are no {things} in {self.place}{elsewhere}."
 
-    def confirm(self, question: str) -> None:
-        """Go on with a permanent deletion only if the user allows it, with `--yes` or at the terminal."""
+    def confirm(self, question: str) -> bool:
+        """Whether the user allows a permanent deletion, with `--yes` or at the terminal."""
         if self.args.yes:
-            return
+            return True
         if not sys.stdin.isatty():
             raise WrongUse("this deletes permanently, and there is no terminal to ask at: add --yes")
         Page(sys.stderr).write(f"{question} [y/N] ")
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-            raise ReflexionError("nothing was removed")
+        sure = sys.stdin.readline().strip().lower() in ("y", "yes")
+        if not sure:
+            note("Nothing was removed.")
+        return sure
 
 
 def namespaces_in(store: BaseStore, collection: str = "lessons") -> list[Namespace]:

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from langchain_core.exceptions import ModelAuthenticationError, ModelPermissionDeniedError
+from langchain_core.exceptions import ModelAuthenticationError
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore
 
-from langgraph_reflexion import Attempt, LessonBook, Limits, MemoryPolicy, ModelError, Outcome, create_trial_graph
+from langgraph_reflexion import (
+    Attempt,
+    Failure,
+    LessonBook,
+    Limits,
+    MemoryPolicy,
+    ModelError,
+    Outcome,
+    create_trial_graph,
+)
 from langgraph_reflexion.evals.grading import check_for
 from langgraph_reflexion.evals.ledger import (
     Ledger,
@@ -177,12 +187,10 @@ class _Run:
         try:
             outcome = await self._outcome()
         except Exception as error:  # one task that breaks costs the others nothing
-            if isinstance(error, (ModelAuthenticationError, ModelPermissionDeniedError)):
+            if isinstance(error, ModelAuthenticationError):
                 raise ModelError(f"{NO_ACCESS}{error}") from error
             return Result(**about, error=f"{type(error).__name__}: {error}", seconds=time.perf_counter() - began)
-        last = outcome.failures[-1] if outcome.stop_reason == "model_error" else None
-        # A tool that has no access says nothing about the model.
-        if last is not None and (last.tool, last.error_class) == (self.setup.worker, "permission"):
+        if outcome.stop_reason == "model_error" and _is_refused_key(outcome.failures[-1], self.setup.worker):
             raise ModelError(f"{NO_ACCESS}{outcome.reason}")
         usage = outcome.usage
         return Result(
@@ -247,6 +255,14 @@ class _Run:
         book = LessonBook(self.experiment.lessons, self.namespace)
         found = [await book.aget(id) for id in ids]
         return [lesson.text for lesson in found if lesson is not None]
+
+
+def _is_refused_key(failure: Failure, worker: str) -> bool:
+    """Whether the worker's model refused the key. Without the permission for one task, others may still work."""
+    # The exception itself is gone; its class and message are in the evidence.
+    named = re.match(r"The worker failed: \w*AuthenticationError\b", failure.evidence)
+    status = failure.error_class == "permission" and re.search(r"\b401\b", failure.evidence)
+    return failure.tool == worker and bool(named or status)
 
 
 def _why_broken(outcome: Outcome) -> str | None:

@@ -88,14 +88,20 @@ Line = TypeVar("Line", Result, Timing)
 def lock_folder(folder: Path | str) -> Iterator[None]:
     """Reserve the folder for this process, and make it if needed. A process that dies releases it."""
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    # SQLite locks a file on every system, and needs no package.
-    with closing(sqlite3.connect(folder / LOCK, timeout=0, isolation_level=None)) as connection:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # SQLite locks a file on every system, and needs no package.
+        connection = sqlite3.connect(folder / LOCK, timeout=0, isolation_level=None)
+    except (OSError, sqlite3.Error) as error:
+        why = getattr(error, "strerror", None) or error
+        raise LedgerError(f"{folder}: {why}; choose another folder with --out") from error
+    with closing(connection):
         try:
             connection.execute("BEGIN EXCLUSIVE")
         except sqlite3.Error as error:
-            way = "if another eval is running there, wait for it, or choose another folder with --out"
-            raise LedgerError(f"{folder}: {error}; {way}") from error
+            busy = getattr(error, "sqlite_errorname", "") == "SQLITE_BUSY"
+            why = "another eval is running there; wait for it, or" if busy else f"{error};"
+            raise LedgerError(f"{folder}: {why} choose another folder with --out") from error
         yield
 
 
@@ -192,10 +198,18 @@ def _keep_plan(folder: Path, plan: Mapping[str, Any]) -> None:
         kept = load_plan(folder)
         changed = [name for name in plan if name in kept and kept[name] != plan[name]]  # an older plan has fewer
         if changed:
-            text = ", ".join(f"{name} {kept[name]} there, {plan[name]} now" for name in changed)
+            text = ", ".join(f"{name} {_shorten(kept[name])} there, {_shorten(plan[name])} now" for name in changed)
             raise LedgerError(f"{folder} holds another experiment ({text}); choose another folder with --out")
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    fresh = folder / f"{PLAN}.new"
-    fresh.write_text(json.dumps(plan, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-    fresh.replace(folder / PLAN)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        fresh = folder / f"{PLAN}.new"
+        fresh.write_text(json.dumps(plan, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        fresh.replace(folder / PLAN)
+    except OSError as error:
+        raise LedgerError(f"{folder}: {error.strerror}") from error
+
+
+def _shorten(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else f"{text[:40]}…"

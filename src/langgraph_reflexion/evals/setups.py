@@ -48,6 +48,7 @@ SETUPS = {
 
 def find_setups(names: Sequence[str]) -> list[Setup]:
     """The set-ups with these names, each once. `all` means all ten."""
+    names = [names] if isinstance(names, str) else names
     wanted = list(dict.fromkeys(SETUPS if "all" in names else names))
     if not wanted:
         raise ValueError(f"no set-up is named; the set-ups are {', '.join(SETUPS)}, or all")

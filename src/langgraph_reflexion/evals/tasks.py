@@ -88,11 +88,10 @@ def load_tasks(file: Path | str, *, checked: bool = False) -> list[Task]:
 
     With `checked`, a task needs neither an answer nor a check, because the caller checks the answers.
     """
-    source = files("langgraph_reflexion.evals").joinpath("tasks.jsonl") if str(file) == SHIPPED else Path(file)
-    try:
-        text = source.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise TaskError(f"{file} is not UTF-8 text: {error}") from None
+    if str(file) == SHIPPED:
+        text = files("langgraph_reflexion.evals").joinpath("tasks.jsonl").read_text(encoding="utf-8")
+    else:
+        text = _read(Path(file))
     tasks: dict[str, Task] = {}
     for place, record in _records(text, file):
         try:
@@ -110,6 +109,15 @@ def load_tasks(file: Path | str, *, checked: bool = False) -> list[Task]:
     if not tasks:
         raise TaskError(f"{file} holds no task")
     return list(tasks.values())
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise TaskError(f"{file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise TaskError(f"{file} is not UTF-8 text: {error}") from None
 
 
 def _records(text: str, file: Path | str) -> Iterator[tuple[str, Any]]:
