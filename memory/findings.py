@@ -21,8 +21,10 @@ MAX_TEXT = 500
 """Characters of each text of a finding that are saved: a few sentences."""
 
 MAX_EVIDENCE = 20
+"""Messages that a finding may name."""
+
 MAX_ID = 200
-"""Messages that a finding names, and characters of the name of a message or tool."""
+"""Characters of the name of a message or a tool."""
 
 MAX_TASK = 4_000
 """Characters of a task that findings are compared with."""

@@ -29,16 +29,19 @@ from langgraph_reflexion.text.json_text import JsonError, fields_in, read_json, 
 from langgraph_reflexion.text.tokens import known_word
 
 TRANSCRIPT_TOKENS = 4_000
+"""Tokens of the transcript in a reflection."""
 QUICK_TOKENS = 1_500
-"""Tokens of the transcript in a reflection, and in a quick one, which looks only at the failed decision."""
+"""Tokens of the transcript in a quick one, which looks only at the failed decision."""
 LONGEST_INSTRUCTIONS = 8_000
 """Characters that a reflection sees of the system prompt and also of the tools: about 2,000 tokens each."""
 LATEST = 50
 """Messages shown to a reflection on feedback, because feedback is about an earlier run."""
 LONGEST_FIELD = 2_000
+"""Characters of a text of a reflection, which should be short."""
 LONGEST_TAG = 200
+"""Characters of a tag."""
 MOST_ENTRIES = 10
-"""Characters of a reflection's text and of a tag, and entries of its lists: more is not a short reflection."""
+"""Entries of a list of a reflection."""
 _PLAN = lazy_pattern(
     r"(?:(?:^[\s>#*_-]*|\b)(?:(?:my|the|a|new|short)\s+)*)\bplan[*_]*\s*[:：][*_]*", re.IGNORECASE | re.MULTILINE
 )

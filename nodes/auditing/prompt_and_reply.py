@@ -18,8 +18,9 @@ from langgraph_reflexion.text.json_text import JsonError, read_json, score_in
 from langgraph_reflexion.text.tokens import known_word
 
 TRANSCRIPT_TOKENS = 8_000
+"""Tokens of the run. With the rest of a prompt they fit a small model's context of 16,000."""
 EARLIER_TOKENS = 1_000
-"""Tokens of the run and of earlier messages. Together they fit a small model's context of 16,000."""
+"""Tokens of earlier messages."""
 LONGEST_TEXT = 4_000
 """Characters of the task and of the answer: about 1,000 tokens each."""
 LATEST = 20
