@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from langchain_core.exceptions import ModelAuthenticationError
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
@@ -79,7 +80,8 @@ def attempt(trial: Trial, parts: Parts, state: State, config: RunnableConfig) ->
         raise
     except Exception as fault:
         raise_control_flow(fault)
-        if trial.worker.takes == "messages" and model_fault(fault) == "setting":
+        is_refused_key = isinstance(fault, ModelAuthenticationError)
+        if is_refused_key or (trial.worker.takes == "messages" and model_fault(fault) == "setting"):
             raise
         _emit_step(config, state, prompt, None, meter, describe(fault))
         if calls.is_over:
@@ -194,7 +196,7 @@ def _call(
         "reflections": state["reflections"],
     }
     worker = trial.worker
-    given = yield from worker.build_input(prompt, text, view)
+    given = yield from worker.build_input(prompt, text, view, parts.budget.seconds_left(state))
     limits = (parts.budget.seconds_left(state), parts.budget.limits.tool_timeout)
     seconds = min((limit for limit in limits if limit is not None), default=None)
     final = yield from worker.call(given, config, seconds, calls)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, cast
@@ -131,10 +132,13 @@ class Worker:
             return None
         return model if all(isinstance(inner, BaseChatModel) for inner in chat_models_in(model)) else None
 
-    def build_input(self, prompt: list[AnyMessage], text: str, view: Mapping[str, Any]) -> Waits[Any]:
+    def build_input(
+        self, prompt: list[AnyMessage], text: str, view: Mapping[str, Any], seconds: float | None
+    ) -> Waits[Any]:
         """Its input."""
         if self.input is not None:
-            return (yield call_function(repr(self.input), self.input, text, view))
+            wait = call_function(repr(self.input), self.input, text, view)
+            return (yield within(seconds, wait.call, wait.acall))
         if self.takes == "text":
             return text
         return {"messages": prompt} if self.takes == "state" else prompt
@@ -184,8 +188,8 @@ class Worker:
             given = yield call_function(repr(self.output), self.output, final)
         elif outcome is not None and outcome.status == "needs_input":
             given = outcome.answer
-        elif (value := field_of(final, "structured_response")) is not None and not isinstance(last, AIMessage):
-            given = to_json(value).decode()  # the last message says only that there is a value
+        elif (value := field_of(final, "structured_response")) is not None and not _holds(last, value):
+            given = to_json(value).decode()
         else:
             given = final if messages is None else last
         if self.output is None and outcome is None and isinstance(given, AIMessage) and not given.tool_calls:
@@ -198,6 +202,14 @@ class Worker:
         if isinstance(last, AIMessage) and last.text.strip() == answer.strip():
             message, new = last, new[:-1]
         return WorkerReply(answer, message, cast("list[AnyMessage]", new), outcome)
+
+
+def _holds(message: Any, value: Any) -> bool:
+    """Whether a message of the model is this value as JSON."""
+    try:
+        return isinstance(message, AIMessage) and json.loads(message.text) == json.loads(to_json(value))
+    except ValueError:
+        return False
 
 
 def _new_in(messages: Sequence[Any], known: Sequence[AnyMessage]) -> list[Any]:
@@ -227,6 +239,8 @@ def worker_of(given: Any, input: Mapper = None, output: Mapper = None) -> Worker
         raise ValueError(f"`worker` is a graph that is not compiled: pass `graph.compile()`, got {given!r}")
     if isinstance(given, str):
         given = model_named(given)
+    if isinstance(given, Pregel) and given.checkpointer is True:
+        given = given.copy({"checkpointer": None})  # an attempt starts fresh, not from the thread of the one before it
     if isinstance(given, Runnable):
         return Worker(given.get_name(), given, _takes(given, input, output), input, output)
     if not callable(given):

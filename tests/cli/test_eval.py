@@ -188,7 +188,7 @@ def test_a_wrong_key_ends_an_experiment_at_once_and_the_same_command_continues_i
         words += ["--model", "openai:small", "--base-url", server.url]
         printed = run_cli(capsys, *words, status=1)
         wrong = False
-        assert len(server.requests) == 5, "with two retries"
+        assert len(server.requests) == 3, "no retry"
         assert "2 of 4 are done already" in run_cli(capsys, *words)
     assert "Finished tasks are saved: set the right key and run this again. " in printed
     assert "Incorrect API key" in printed

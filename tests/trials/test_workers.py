@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from typing import Any, TypedDict
 
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.structured_output import ToolStrategy
+from langchain_core.exceptions import ModelAuthenticationError
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command
 from pydantic import BaseModel
@@ -365,3 +368,52 @@ def test_memory_within_a_trial_and_over_trials_are_switched_off_apart(made, stud
         outcome = graph.invoke({"messages": [("user", "Is it so?")]})["outcome"]
         assert (plans[0] in worker.asked[1].text) == (strategy == "reflexion")
         assert outcome.lessons_written == []
+
+
+@pytest.mark.req("G5")
+@pytest.mark.parametrize("strategy", ["none", "last_trial"])
+def test_a_graph_that_keeps_its_thread_starts_each_attempt_without_the_one_before(strategy: Any) -> None:
+    seen: list[list[str]] = []
+
+    def node(state: MessagesState) -> dict[str, Any]:
+        seen.append([message.text for message in state["messages"]])
+        return {"messages": [AIMessage("no")]}
+
+    worker = StateGraph(MessagesState).add_node("node", node).add_edge(START, "node").compile(checkpointer=True)
+    graph = create_trial_graph(worker, [right], strategy=strategy, checkpointer=InMemorySaver())
+    graph.invoke({"messages": [("user", "Is it so?")]}, {"configurable": {"thread_id": "t"}})
+    assert len(seen) == 3
+    assert [texts[-1] for texts in seen] == ["Is it so?"] * 3
+    assert [len(texts) for texts in seen] == ([1, 1, 1] if strategy == "none" else [1, 2, 2])
+
+
+@pytest.mark.req("J5")
+def test_the_structured_response_of_an_agent_is_its_answer_though_its_last_message_is_prose(made) -> None:
+    class Slots(MessagesState):
+        structured_response: dict[str, int]
+
+    def node(_: Slots) -> dict[str, Any]:
+        return {"messages": [AIMessage("Eleven is free.")], "structured_response": {"hour": 11}}
+
+    worker = StateGraph(Slots).add_node("node", node).add_edge(START, "node").compile()
+    result = made(worker, [lambda answer, _: "11" in answer]).invoke({"messages": [("user", "When?")]})
+    assert (result["outcome"].status, result["outcome"].answer) == ("success", '{"hour":11}')
+
+
+@pytest.mark.slow
+@pytest.mark.req("F13")
+def test_a_mapper_that_hangs_is_left_at_the_deadline() -> None:
+    graph = create_trial_graph(
+        lambda _: "yes", [right], input=lambda _prompt, _state: time.sleep(5), limits=Limits(deadline=0.5)
+    )
+    outcome = graph.invoke({"messages": [("user", "Is it so?")]})["outcome"]
+    assert (outcome.stop_reason, outcome.seconds < 3) == ("deadline", True)
+
+
+@pytest.mark.req("J5")
+def test_a_refused_key_is_raised_at_once_from_inside_an_agent() -> None:
+    with ModelServer("yes", moods=lambda *_: "unauthorized") as server:
+        worker = create_agent(server.chat(max_retries=0), [])
+        with pytest.raises(ModelAuthenticationError):
+            create_trial_graph(worker, [right]).invoke({"messages": [("user", "Is it so?")]})
+        assert len(server.requests) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from langgraph.store.base import BaseStore
 
 from langgraph_reflexion import (
     Attempt,
-    Failure,
     LessonBook,
     Limits,
     MemoryPolicy,
@@ -190,8 +188,6 @@ class _Run:
             if isinstance(error, ModelAuthenticationError):
                 raise ModelError(f"{NO_ACCESS}{error}") from error
             return Result(**about, error=f"{type(error).__name__}: {error}", seconds=time.perf_counter() - began)
-        if outcome.stop_reason == "model_error" and _is_refused_key(outcome.failures[-1], self.setup.worker):
-            raise ModelError(f"{NO_ACCESS}{outcome.reason}")
         usage = outcome.usage
         return Result(
             **about,
@@ -255,14 +251,6 @@ class _Run:
         book = LessonBook(self.experiment.lessons, self.namespace)
         found = [await book.aget(id) for id in ids]
         return [lesson.text for lesson in found if lesson is not None]
-
-
-def _is_refused_key(failure: Failure, worker: str) -> bool:
-    """Whether the worker's model refused the key. Without the permission for one task, others may still work."""
-    # The exception itself is gone; its class and message are in the evidence.
-    named = re.match(r"The worker failed: \w*AuthenticationError\b", failure.evidence)
-    status = failure.error_class == "permission" and re.search(r"\b401\b", failure.evidence)
-    return failure.tool == worker and bool(named or status)
 
 
 def _why_broken(outcome: Outcome) -> str | None:
