@@ -195,6 +195,20 @@ def test_a_wrong_key_ends_an_experiment_at_once_and_the_same_command_continues_i
     assert "Traceback" not in printed
 
 
+@pytest.mark.req("L10")
+def test_figures_name_who_reflects_and_judges_and_a_comparison_what_else_differs(capsys: pytest.CaptureFixture[str]):
+    verdict = json.dumps({"passed": True, "score": 100})
+    with ModelServer(verdict) as server:
+        words = ["towns.jsonl", "--setups", "cot", "--model", "simulated"]
+        judged = [*words, "--trials", "1", "--judge", "openai:strict", "--judge-base-url", server.url]
+        assert ", judged by strict" in run_cli(capsys, *judged, "--out", "a")
+        run_cli(capsys, *words, "--trials", "2", "--out", "b")
+    main(["compare", "a", "b"])
+    printed = capsys.readouterr()
+    assert ", judged by strict) → b (" in printed.out
+    assert "the two runs differ in trials: 1 and 2" in printed.err
+
+
 @pytest.mark.slow
 @pytest.mark.req("L1")
 def test_tasks_that_broke_are_done_again_by_the_same_command(capsys: pytest.CaptureFixture[str]):

@@ -9,18 +9,22 @@ from typing import Any
 
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, note, wrong_values
 from langgraph_reflexion.evals.figures import compare_results, format_difference
-from langgraph_reflexion.evals.ledger import Result, Timing, load_plan, load_results, load_times
+from langgraph_reflexion.evals.ledger import Result, Timing, figures_of, load_plan, load_results, load_times
 
 
 def compare(args: argparse.Namespace, page: Page) -> int:
     """Compare two runs by set-up: the two set-ups that are named, else those both runs have, else the only ones."""
     first, second = args.first, args.second
     with wrong_values():
-        figures = [str(load_plan(folder).get("model")) for folder in (first, second)]
+        plans = [load_plan(folder) for folder in (first, second)]
         ours, theirs = load_results(first), load_results(second)
         pairs = _find_pairs(args, ours, theirs)
         found = {a if a == b else f"{a} and {b}": compare_results(ours[a], theirs[b]) for a, b in pairs}
         speed = _measured_speedup(load_times(first), load_times(second))
+    figures = [figures_of(plan) for plan in plans]
+    for name in sorted(plans[0].keys() & plans[1].keys() - {"model", "reflector", "judge", "lessons"}):
+        if plans[0][name] != plans[1][name]:
+            note(f"the two runs differ in {name}: {plans[0][name]} and {plans[1][name]}")
     digests = [{result.task: result.digest for result in flatten(results)} for results in (ours, theirs)]
     if any(digests[1].get(task, digest) != digest for task, digest in digests[0].items()):
         note("the two runs were given different tasks under the same ids, and are compared anyway")

@@ -21,10 +21,10 @@ from langgraph_reflexion import FaissStore, ReflexionError, create_trial_graph
 from langgraph_reflexion.cli.compare import flatten, format_seconds
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, wrong_values
 from langgraph_reflexion.cli.parts import load_object, load_tools, make_model, run_async
-from langgraph_reflexion.evals.experiment import Experiment, describe_model, run_experiment
+from langgraph_reflexion.evals.experiment import Experiment, run_experiment
 from langgraph_reflexion.evals.figures import format_table, make_rows
 from langgraph_reflexion.evals.grading import check_for
-from langgraph_reflexion.evals.ledger import LedgerError, Result, load_results, lock_folder
+from langgraph_reflexion.evals.ledger import LedgerError, Result, figures_of, load_results, lock_folder
 from langgraph_reflexion.evals.report import write_report
 from langgraph_reflexion.evals.setups import find_setups
 from langgraph_reflexion.evals.student import SIMULATION, is_simulated, make_student
@@ -124,7 +124,7 @@ async def _evaluate(args: argparse.Namespace, experiment: Experiment, folder: Pa
 def _show_end(
     args: argparse.Namespace, experiment: Experiment, folder: Path, results: dict[str, list[Result]], page: Page
 ) -> None:
-    tasks, figures = experiment.tasks, str(describe_model(experiment.model))
+    tasks, figures = experiment.tasks, figures_of(experiment.plan())
     notes = [SIMULATION] if is_simulated(args.model) else []
     if any(setup.context for setup in experiment.setups):
         notes.append(_describe_context(tasks, args.context))

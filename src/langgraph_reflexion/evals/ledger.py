@@ -139,6 +139,13 @@ class Ledger:
         return _by_setup(self._results)
 
 
+def figures_of(plan: Mapping[str, Any]) -> str:
+    """The models of an experiment: the one that works, and those that reflect and judge, if they are others."""
+    model = plan.get("model")
+    others = ((", reflections by ", plan.get("reflector")), (", judged by ", plan.get("judge")))
+    return f"{model}{''.join(f'{role}{name}' for role, name in others if name not in (None, model))}"
+
+
 def load_results(folder: Path | str) -> Results:
     """Every finished task, by set-up; of one that broke and was done again, the last line counts."""
     return _by_setup({_key(result): result for result in _read_lines(Path(folder) / RESULTS, Result)})
