@@ -151,7 +151,7 @@ def _add_eval(commands: Any) -> None:
     add("--base-url", metavar="URL", type=url, help="a server that speaks OpenAI's protocol")
     for role in ("judge", "reflector"):
         add(f"--{role}-base-url", metavar="URL", type=url, help=f"the {role}'s server, else --base-url")
-    add("--temperature", metavar="T", type=float, help="the model's temperature")
+    add("--temperature", metavar="T", type=finite, help="the model's temperature")
     add("--protocol", choices=("auto", "tools", "json"), default="auto", help="how ReAct set-ups make calls")
     add("--tools", metavar="MODULE:NAME", help="tools of the ReAct set-ups; by default a search over the passages")
     add("--context", choices=("supporting", "all"), default="supporting", help="passages for set-ups with context")
@@ -314,6 +314,14 @@ def whole(least: int, most: int | None = None) -> Callable[[str], int]:
 
 
 positive = whole(1)
+
+
+def finite(text: str) -> float:
+    """A number that is not infinite."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"must be a finite number, got {text!r}")
+    return value
 
 
 def seconds(text: str) -> float:
