@@ -318,7 +318,10 @@ positive = whole(1)
 
 def finite(text: str) -> float:
     """A number that is not infinite."""
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
     if not math.isfinite(value):
         raise argparse.ArgumentTypeError(f"must be a finite number, got {text!r}")
     return value
