@@ -78,7 +78,7 @@ def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:
     found = yield from read_one(shelf, lesson)
     status_now = found.lesson.status
     if status_now not in OUT_OF_USE:
-        raise ValueError(f"`restore` is for retired, superseded and quarantined lessons, {lesson} is {status_now}")
+        raise ValueError(f"only retired, superseded and quarantined lessons can be restored, {lesson} is {status_now}")
     statuses = [found.evidence.first_status, *(change.status for change in found.evidence.standing)]
     in_use = [status for status in statuses if status not in (None, *OUT_OF_USE)]  # it may have been retired twice
     status: LessonStatus = "active" if in_use[-1:] == ["active"] else "candidate"

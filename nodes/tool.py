@@ -235,7 +235,8 @@ def _handed_over(call: ToolCall, command: Command[Any]) -> ToolMessage:
 def message_of_error(call: ToolCall, fault: BaseException) -> ToolMessage:
     """The answer to a call that raised.
 
-    `ToolNode` takes each `ValidationError` for one of the arguments, also if the tool's own code raised it.
+    `ToolNode` takes each `ValidationError` for one of the arguments, also if the tool's own code raised it, which
+    LangChain calls by `_run` once the arguments fit.
     """
     if isinstance(fault, ToolInvocationError):
         frames = walk_tb(fault.source.__traceback__)

@@ -228,7 +228,7 @@ def test_people_approve_retire_and_restore(ids, run_cli, refused):
     assert status_of(ids[0]) == "active"
     assert run_cli("retire", ids[0], "--json")["status"] == status_of(ids[0]) == "retired"
     assert run_cli("restore", ids[0], "--json")["status"] == status_of(ids[0]) == "active"
-    assert "reflexion: restore is for retired, superseded and quarantined lessons" in refused("restore", ids[0])
+    assert "reflexion: only retired, superseded and quarantined lessons can be restored" in refused("restore", ids[0])
 
 
 def test_a_change_or_all_that_a_run_changed_is_taken_back(ids, run_cli, refused):

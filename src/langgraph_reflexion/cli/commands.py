@@ -100,27 +100,38 @@ def build_parser() -> argparse.ArgumentParser:
     parser.set_defaults(run=None, parser=parser, store=None, namespace=None, json=False)
     parser.add_argument("--version", action="version", version=f"{NAME} {version(NAME)}")
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
-    demo = commands.add_parser(
+    _add_command(
+        commands,
         "demo",
-        help="watch an agent fail, learn, and succeed; needs no key and no network",
-        description="Two runs of an agent with a scripted model: the first fails and learns, the second succeeds.",
+        "demo.demo",
+        "watch an agent fail, learn, and succeed; needs no key and no network",
+        "Two runs of an agent with a scripted model: the first fails and learns, the second succeeds.",
     )
-    demo.set_defaults(run="demo.demo")
     for add_command in (_add_run, _add_eval, _add_compare, _add_memory, _add_notebook, _add_profile):
         add_command(commands)
     return parser
 
 
+def _add_command(
+    commands: Any, name: str, run: str, help: str, description: str, example: str = ""
+) -> argparse.ArgumentParser:
+    """A command without verbs, to which options are added."""
+    epilog = f"For example: {NAME} {example}" if example else None
+    command: argparse.ArgumentParser = commands.add_parser(name, help=help, description=description, epilog=epilog)
+    command.set_defaults(run=run)
+    return command
+
+
 def _add_run(commands: Any) -> None:
-    run = commands.add_parser(
+    add = _add_command(
+        commands,
         "run",
-        help="give a task to an agent with a real model, and watch it work",
-        description="Give a task to an agent and watch it work. The model's key is read from its own variable, such "
-        "as OPENAI_API_KEY.",
-        epilog=f'For example: {NAME} run "Which hour is free?" --model openai:gpt-4o-mini --tools office:TOOLS',
-    )
-    run.set_defaults(run="run.run")
-    add = run.add_argument
+        "run.run",
+        "give a task to an agent with a real model, and watch it work",
+        "Give a task to an agent and watch it work. The model's key is read from its own variable, such as "
+        "OPENAI_API_KEY.",
+        'run "Which hour is free?" --model openai:gpt-4o-mini --tools office:TOOLS',
+    ).add_argument
     add("task", metavar="TASK", help="what to do")
     add("--model", metavar="NAME", required=True, help="provider:name, such as openai:gpt-4o-mini")
     add("--base-url", metavar="URL", type=url, help="a server that speaks OpenAI's protocol")
@@ -133,15 +144,15 @@ def _add_run(commands: Any) -> None:
 
 
 def _add_eval(commands: Any) -> None:
-    eval_ = commands.add_parser(
+    add = _add_command(
+        commands,
         "eval",
-        help="run set-ups on a file of tasks, and compare their accuracy",
-        description="Try set-ups on a file of tasks. Each finished task is kept at once: repeat the command to "
-        "continue after an interruption.",
-        epilog=f"For example: {NAME} eval shipped --setups cot,cot+reflexion --model openai:gpt-4o-mini",
-    )
-    eval_.set_defaults(run="evaluate.evaluate")
-    add = eval_.add_argument
+        "evaluate.evaluate",
+        "run set-ups on a file of tasks, and compare their accuracy",
+        "Try set-ups on a file of tasks. Each finished task is kept at once: repeat the command to continue after an "
+        "interruption.",
+        "eval shipped --setups cot,cot+reflexion --model openai:gpt-4o-mini",
+    ).add_argument
     add("tasks", metavar="TASKS.jsonl", help="a file of tasks in our format or HotpotQA's, or `shipped`")
     add("--setups", metavar="A,B", type=names, default=("all",), help="set-ups by name; all by default")
     add("--model", metavar="NAME", required=True, help="provider:name, such as openai:gpt-4o-mini")
@@ -170,13 +181,13 @@ def _add_eval(commands: Any) -> None:
 
 
 def _add_compare(commands: Any) -> None:
-    compare = commands.add_parser(
+    add = _add_command(
+        commands,
         "compare",
-        help="compare two runs of eval, task by task",
-        description="Compare two runs of eval, paired by task, with an interval.",
-    )
-    compare.set_defaults(run="compare.compare")
-    add = compare.add_argument
+        "compare.compare",
+        "compare two runs of eval, task by task",
+        "Compare two runs of eval, paired by task, with an interval.",
+    ).add_argument
     add("first", metavar="A", type=Path, help="the folder of a run")
     add("second", metavar="B", type=Path, help="the folder of another run")
     add("--setups", metavar="A,B", type=names, help="a set-up of the first and one of the second")
@@ -318,23 +329,21 @@ positive = whole(1)
 
 def finite(text: str) -> float:
     """A number that is not infinite."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"must be a finite number, got {text!r}")
-    return value
+    return _number(text, "a finite number", above=-math.inf)
 
 
 def seconds(text: str) -> float:
     """A length of time."""
+    return _number(text, "a number of seconds above 0", above=0)
+
+
+def _number(text: str, what: str, above: float) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"must be a number of seconds above 0, got {text!r}")
+    if not above < value < math.inf:
+        raise argparse.ArgumentTypeError(f"must be {what}, got {text!r}")
     return value
 
 

@@ -43,7 +43,7 @@ def wrong_values() -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise WrongUse(summarize(error).replace("`restore`", "restore")) from error
+        raise WrongUse(summarize(error)) from error
 
 
 def summarize(error: BaseException) -> str:
