@@ -90,7 +90,8 @@ class ResponseFormat:
         is_enforced = self.forced or (not self.is_tool and enforces_schemas(model, beside_tools=beside_tools))
         if not (is_enforced and self.is_object):
             return {}
-        return schema_binding(self.name, {"title": self.name, **self.json_schema}, strict=self._strict)
+        # Beside tools `langchain-openai` takes the name from the title.
+        return schema_binding(self.name, {**self.json_schema, "title": self.name}, strict=self._strict)
 
     def read(self, text: str) -> tuple[Any, str]:
         """The value in an answer's text, or what is wrong with it."""

@@ -169,10 +169,11 @@ def test_where_a_control_takes_the_schemas_place_the_answer_is_put_into_shape(co
     assert (model.asked[0].schema is None) == (controls is not None)
 
 
-def test_a_title_that_no_provider_takes_as_a_name_is_made_one() -> None:
+@pytest.mark.parametrize("tools", [[], [station]], ids=["alone", "beside tools"])
+def test_a_title_that_no_provider_takes_as_a_name_is_made_one(tools: list[Any]) -> None:
     form = {**SCHEMA, "title": "How warm is it, and where?"}
     with ModelServer([json.loads(FITTING)]) as server:
-        run(server.chat(model="gpt-4o-mini"), form)
+        run(server.chat(model="gpt-4o-mini"), form, tools)
         assert not server.refused
     assert server.requests[0]["response_format"]["json_schema"]["name"] == "How_warm_is_it__and_where_"
 
