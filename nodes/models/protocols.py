@@ -148,8 +148,20 @@ def _presentable(reply: AIMessage) -> AIMessage:
         ToolCall(name=_valid_name(call["name"]), args=_short(call["args"]), id=call["id"], type="tool_call")
         for call in cast("list[ToolCall]", [*reply.tool_calls, *unread])
     ]
-    content = bounded(reply.content, QUOTED) if isinstance(reply.content, str) else reply.content
+    content: Any = bounded(reply.content, QUOTED) if isinstance(reply.content, str) else reply.content
+    if not isinstance(content, str):
+        by_id = {call["id"]: call for call in calls}
+        content = [_presentable_block(block, by_id) for block in content]
     return reply.model_copy(update={"content": content, "tool_calls": calls, "invalid_tool_calls": []})
+
+
+def _presentable_block(block: Any, calls: dict[str | None, ToolCall]) -> Any:
+    """A content block. OpenAI's Responses API has calls among them, and its client sends these as they are."""
+    call = calls.get(block.get("call_id") or block.get("id")) if isinstance(block, dict) else None
+    if call is None:
+        return block
+    args = {"arguments": json.dumps(call["args"], ensure_ascii=False)} if "arguments" in block else {}
+    return {**block, "name": call["name"], **args}
 
 
 def _valid_name(name: str) -> str:

@@ -147,6 +147,19 @@ def test_a_bad_turn_is_shown_again_in_its_native_form_with_none_of_its_calls_run
     assert not desk.ran
 
 
+@pytest.mark.req("A4", "B11")
+@pytest.mark.fast_cases(2)
+@pytest.mark.parametrize("name", ["functions.search", "search"])
+def test_a_bad_call_among_content_blocks_is_shown_again_in_a_form_that_a_provider_accepts(run, desk, decided, name):
+    written = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": name, "arguments": '{"query": '}
+    cut = {"type": "invalid_tool_call", "id": "call_1", "name": name, "args": '{"query": ', "error": None}
+    model = RoleModel([AIMessage([written], invalid_tool_calls=[cut]), say("11:00")])
+    run(model, [desk.search], protocol="tools")
+    turn = next(one for one in decided(model)[1].messages if isinstance(one, AIMessage))
+    shown = {key: value for key, value in turn.content[0].items() if key in written}
+    assert shown == {**written, "name": name.replace(".", "_"), "arguments": '{"cut": "{\\"query\\": "}'}
+
+
 @pytest.mark.req("A4")
 def test_a_repaired_reply_is_reported_in_the_attempt_and_not_in_the_conversation(run, desk, protocol):
     seen = run(RoleModel([call("look_up", query="x"), say("11:00")]), [desk.search], protocol=protocol)
