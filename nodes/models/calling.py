@@ -88,14 +88,14 @@ def _unwrapped(model: Model) -> tuple[Model, Mapping[str, Any]]:
 
 def _reply_in(error: Exception) -> AIMessage | None:
     """The reply inside an exception. OpenAI's client raises one if the length limit cuts a reply that has a schema,
-    LangChain's message if the arguments of a call are JSON, but no object."""
+    LangChain's message if the arguments of a call are JSON, but no object, and Groq's if a call cannot be read."""
     if isinstance(error, ValidationError) and error.title == "AIMessage":
         faults = [fault for fault in error.errors() if fault["loc"][:1] == ("tool_calls",)]
-        broken = [
-            InvalidToolCall(type="invalid_tool_call", id=None, name="", args=str(fault["input"]), error=NO_OBJECT)
-            for fault in faults
-        ]
-        return AIMessage("", invalid_tool_calls=broken) if broken else None
+        return _unread_calls([str(fault["input"]) for fault in faults], NO_OBJECT)
+    body = getattr(error, "body", None)
+    inner = body.get("error", body) if isinstance(body, dict) else None
+    if isinstance(inner, dict) and inner.get("code") == "tool_use_failed":
+        return _unread_calls([str(inner.get("failed_generation", ""))], str(inner.get("message")))
     completion = getattr(error, "completion", None)
     if type(error).__name__ != "LengthFinishReasonError" or completion is None:
         return None
@@ -105,6 +105,11 @@ def _reply_in(error: Exception) -> AIMessage | None:
         read, written = usage.prompt_tokens, usage.completion_tokens
         message.usage_metadata = {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
     return message
+
+
+def _unread_calls(written: list[str], why: str) -> AIMessage | None:
+    calls = [InvalidToolCall(type="invalid_tool_call", id=None, name="", args=args, error=why) for args in written]
+    return AIMessage("", invalid_tool_calls=calls) if calls else None
 
 
 def with_valid_text(message: M, **fields: Any) -> M:

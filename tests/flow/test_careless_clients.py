@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx
+import openai
 import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
@@ -56,6 +58,29 @@ def test_a_call_that_can_be_read_is_run(run, desk, fields):
 def test_a_call_that_cannot_be_read_is_a_parse_error(run, desk, fields):
     seen = run(Careless(replies=[asking(**fields), AIMessage("11:00")]), [desk.search])
     assert (seen.answer, seen.signals, desk.ran) == ("11:00", ["parse_error"], [])
+
+
+@pytest.mark.graph_only("an error of the model is raised")
+@pytest.mark.req("A3", "A4")
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_call_that_the_provider_cannot_read_is_asked_for_again(run, desk, wrapped):
+    body = {
+        "code": "tool_use_failed",
+        "message": "Failed to call a function.",
+        "failed_generation": "<function=search>",
+    }
+    refused = httpx.Response(400, request=httpx.Request("POST", "http://provider"))
+    error = openai.BadRequestError("Failed", response=refused, body={"error": body} if wrapped else body)
+
+    class Refusing(Careless):
+        def _generate(self, messages: Any, *args: Any, **settings: Any) -> ChatResult:
+            if len(messages) == 1:
+                raise error
+            return super()._generate(messages, *args, **settings)
+
+    seen = run(Refusing(replies=[AIMessage("10:00"), AIMessage("11:00")]), [desk.search])
+    assert (seen.answer, seen.signals) == ("11:00", ["parse_error"])
+    assert "<function=search>" in seen.outcome.failures[0].evidence
 
 
 @pytest.mark.req("K1", "I5")
