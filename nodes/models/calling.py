@@ -155,6 +155,8 @@ def raise_control_flow(error: Exception) -> None:
 _ENDINGS = ("finish_reason", "stop_reason", "stopReason", "done_reason")
 """Fields in which providers say why a reply ended."""
 _CUT = frozenset({"length", "model_length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"})
+_BROKEN = frozenset({"error", "malformed_function_call"})
+"""Finish reasons of Mistral and OpenRouter, and of Gemini, if the provider failed in the middle of a reply."""
 _WITHHELD = frozenset(
     {"refusal", "content_filter", "content_filtered", "guardrail_intervened", "safety", "prohibited_content"}
 )
@@ -192,6 +194,8 @@ def cut_off(reply: AIMessage, earlier: Sequence[AnyMessage]) -> str | None:
     endings = _endings(reply)
     if endings & _CUT:
         return "the reply was cut off at its length limit"
+    if broken := min(endings & _BROKEN, default=""):
+        return f"the reply was cut off in the middle, with the finish reason {broken!r}"
     if endings or reply.response_metadata.get("status") == "completed":  # as in OpenAI's Responses API
         return None
     provider = reply.response_metadata.get("model_provider")

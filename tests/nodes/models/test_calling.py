@@ -55,6 +55,14 @@ def test_a_reply_cut_off_at_its_length_limit_is_known_by_each_providers_word(wor
 
 
 @pytest.mark.req("B13")
+@pytest.mark.parametrize("word", ["error", "MALFORMED_FUNCTION_CALL"])
+def test_a_reply_in_the_middle_of_which_the_provider_failed_is_cut_off(word):
+    reason = cut_off(AIMessage("Tues", response_metadata={"finish_reason": word}), [])
+    assert reason is not None
+    assert word.lower() in reason
+
+
+@pytest.mark.req("B13")
 @pytest.mark.parametrize("word", ["stop", "FinishReason.STOP", "end_turn"])
 def test_a_reply_that_came_to_its_end_is_not_cut_off(word):
     assert cut_off(AIMessage("Tuesday.", response_metadata={"finish_reason": word}), []) is None
