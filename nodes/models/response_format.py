@@ -143,10 +143,11 @@ class ResponseFormat:
                 )
             except Exception as fault:
                 raise_control_flow(fault)
-                if model_fault(fault) != "setting":
+                value, misfit = self.read(_text_in(fault))
+                if not misfit or model_fault(fault) != "setting":
                     if not meter.spent.calls:
                         meter.add(COST_OF_NO_REPLY)
-                    return None, describe(fault)
+                    return value, misfit and describe(fault)
                 if status_of(fault) in (401, 403):
                     raise
             else:
@@ -172,6 +173,12 @@ class ResponseFormat:
         except Exception as fault:  # noqa: BLE001 — nothing is asked yet: whatever it is, a prompt does without it
             raise_control_flow(fault)
             return None
+
+
+def _text_in(fault: Exception) -> str:
+    """The reply that a client could not parse. Many servers ignore a schema, and models add fences or thinking."""
+    text = fault.errors()[0]["input"] if isinstance(fault, ValidationError) else getattr(fault, "llm_output", None)
+    return text if isinstance(text, str) else ""
 
 
 def _known_to_pydantic(given: Any) -> Any:

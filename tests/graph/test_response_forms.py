@@ -187,6 +187,18 @@ def test_over_http_a_model_without_native_support_is_asked_once_more() -> None:
     assert len(server.requests) == 3
 
 
+@pytest.mark.parametrize("form", [Weather, SCHEMA], ids=["model", "schema"])
+@pytest.mark.parametrize(
+    "reply", [f"```json\n{FITTING}\n```", f"<think>Warm.</think>\n{FITTING}", f"Here it is: {FITTING}"]
+)
+def test_over_http_a_server_that_ignores_the_schema_is_read_as_any_other_reply(form: Any, reply: str) -> None:
+    with ModelServer(["It is warm.", reply]) as server:
+        result = run(server.chat(), form)
+        assert not server.refused
+    assert result["outcome"].structured == json.loads(FITTING)
+    assert len(server.requests) == 2
+
+
 @pytest.mark.parametrize("method", ["invoke", "ainvoke"])
 async def test_a_tool_strategy_is_a_tool_that_the_model_calls_to_answer(method: str) -> None:
     model = ScriptedModel([call("station", city="Oslo"), call("Weather", **json.loads(FITTING))])
