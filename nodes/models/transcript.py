@@ -116,7 +116,10 @@ def calls_in(message: AnyMessage) -> list[dict[str, str]]:
 
 def without_calls(turn: AIMessage, text: str) -> AIMessage:
     """A turn as an answer with this text. Its calls, which would never get an answer, are gone."""
-    rest = {name: value for name, value in turn.additional_kwargs.items() if name != "tool_calls"}
+    # OpenAI's client has the calls here too, Gemini's the last one.
+    rest = {
+        name: value for name, value in turn.additional_kwargs.items() if name not in ("tool_calls", "function_call")
+    }
     update = {"content": text, "tool_calls": [], "invalid_tool_calls": [], "additional_kwargs": rest}
     return turn.model_copy(update=update)
 

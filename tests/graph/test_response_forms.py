@@ -210,6 +210,14 @@ async def test_a_tool_strategy_is_a_tool_that_the_model_calls_to_answer(method: 
     assert (json.loads(last.text), last.tool_calls) == (json.loads(FITTING), [])
 
 
+def test_an_answer_that_came_as_a_call_is_a_text_for_every_client() -> None:
+    asked = {"name": "Weather", "args": json.loads(FITTING), "id": "1"}
+    raw = {"name": "Weather", "arguments": FITTING}  # as Gemini's client gives it, and sends it again
+    reply = AIMessage("", tool_calls=[asked], additional_kwargs={"function_call": raw})
+    result = run(ScriptedModel([reply]), ToolStrategy(Weather))
+    assert (result["messages"][-1].tool_calls, result["messages"][-1].additional_kwargs) == ([], {})
+
+
 def test_over_http_a_tool_strategy_makes_the_requests_of_langchains_own_agent() -> None:
     from langchain.agents import create_agent
 
