@@ -145,7 +145,12 @@ def _formatted(
         return None, fault
     conversation = as_text(paired(state["messages"]), object_of)
     seconds = partial(parts.budget.seconds_left, state)
-    return (yield from response_format.convert(model, text, conversation, parts.actor.prompts, config, meter, seconds))
+    retries = parts.budget.limits.model_retries
+    return (
+        yield from response_format.convert(
+            model, text, conversation, parts.actor.prompts, config, meter, seconds, retries
+        )
+    )
 
 
 def _run_for_checks(parts: Parts, state: State, config: RunnableConfig) -> Waits[Run]:

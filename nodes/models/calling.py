@@ -47,34 +47,52 @@ def call_model(
 ) -> Waits[Reply]:
     """The reply of a model, within `seconds`. With `silent_as`, a name for traces, nothing is streamed to the user.
 
-    A lost connection is retried with backoff, in addition to the client's retries. The reply is cleaned so that it can
-    be stored and sent again.
+    The reply is cleaned so that it can be stored and sent again.
     """
     config = config if silent_as is None else silent_config(config, silent_as)
     # Most texts are ASCII and need no second look: the whole conversation is read before each decision.
     prompt = [m if isinstance(m.content, str) and m.content.isascii() else with_valid_text(m) for m in messages]
     inner, kwargs = _unwrapped(model)
-    started = time.monotonic()
-    for attempt in range(retries + 1):
-        left = None if seconds is None else seconds - (time.monotonic() - started)
-        try:
-            given = yield within(
-                left, lambda: inner.invoke(prompt, config, **kwargs), lambda: inner.ainvoke(prompt, config, **kwargs)
-            )
-            break
-        except Exception as error:
-            if (given := _reply_in(error)) is not None:
-                break
-            delay = pause_before(error, attempt, left)
-            if attempt == retries or not is_lost_connection(error) or delay is None:
-                raise
-            yield pause(delay)
+    try:
+        given = yield from ask(inner, prompt, config, seconds=seconds, retries=retries, **kwargs)
+    except Exception as error:
+        if (given := _reply_in(error)) is None:
+            raise
     if isinstance(given, BaseModel) and not isinstance(given, BaseMessage):  # of `with_structured_output`
         given = given.model_dump_json()
     reply = given if isinstance(given, AIMessage) else AIMessage(str(given))
     calls, invalid = _proper_calls(reply) if reply.tool_calls or reply.invalid_tool_calls else ([], [])
     fields = {"tool_calls": calls, "invalid_tool_calls": invalid, "additional_kwargs": reply.additional_kwargs}
     return Reply(with_valid_text(reply, **fields), spent_on(reply))
+
+
+def ask(
+    model: Model,
+    prompt: Sequence[AnyMessage],
+    config: RunnableConfig,
+    *,
+    seconds: float | None,
+    retries: int,
+    **kwargs: Any,
+) -> Waits[Any]:
+    """What a model gives for a prompt. A lost connection is retried with backoff, in addition to the client's
+    retries."""
+    started, messages = time.monotonic(), list(prompt)
+    for attempt in range(retries + 1):
+        left = None if seconds is None else seconds - (time.monotonic() - started)
+        try:
+            return (
+                yield within(
+                    left,
+                    lambda: model.invoke(messages, config, **kwargs),
+                    lambda: model.ainvoke(messages, config, **kwargs),
+                )
+            )
+        except Exception as error:
+            delay = pause_before(error, attempt, left)
+            if attempt == retries or not is_lost_connection(error) or delay is None:
+                raise
+            yield pause(delay)
 
 
 def _unwrapped(model: Model) -> tuple[Model, Mapping[str, Any]]:

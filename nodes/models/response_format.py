@@ -15,12 +15,13 @@ from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from langgraph_reflexion.driver import Waits, within
+from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.exceptions import describe, misfits, model_fault, status_of
 from langgraph_reflexion.nodes.models.calling import (
     COST_OF_NO_REPLY,
     Meter,
     Reply,
+    ask,
     call_model,
     metered,
     raise_control_flow,
@@ -124,11 +125,13 @@ class ResponseFormat:
         prompts: Prompts,
         config: RunnableConfig,
         meter: Meter,
-        seconds: Callable[[], float | None] = lambda: None,
+        seconds: Callable[[], float | None],
+        retries: int,
     ) -> Waits[tuple[Any, str]]:
         """An answer as a value, by one more call: with the model's structured output, or else with a prompt.
 
-        Returns what `read` returns. `seconds` returns how long the call may take.
+        Returns what `read` returns. `seconds` returns how long a call may take, and `retries` says how often a lost
+        connection is retried.
         """
         instruction = prompts.render("shape", answer=answer)
         prompt: list[AnyMessage] = [*messages, HumanMessage(instruction)]
@@ -138,9 +141,7 @@ class ResponseFormat:
         if structured is not None:
             silent = metered(silent_config(config, "shape"), meter)
             try:
-                value = yield within(
-                    seconds(), lambda: structured.invoke(prompt, silent), lambda: structured.ainvoke(prompt, silent)
-                )
+                value = yield from ask(structured, prompt, silent, seconds=seconds(), retries=retries)
             except Exception as fault:
                 raise_control_flow(fault)
                 value, misfit = self.read(_text_in(fault))
@@ -154,7 +155,9 @@ class ResponseFormat:
                 return self.validate(value) if value is not None else (None, "no value was returned")
         in_words = [*prompt[:-1], HumanMessage(with_schema(instruction, self.json_schema, prompts))]
         try:
-            reply = yield from call_model(model, in_words, config, seconds=seconds(), silent_as="shape")
+            reply = yield from call_model(
+                model, in_words, config, seconds=seconds(), retries=retries, silent_as="shape"
+            )
         except Exception as fault:
             raise_control_flow(fault)
             if model_fault(fault) == "setting":

@@ -111,6 +111,12 @@ def test_an_answer_in_words_is_put_into_shape_by_one_call_more(form: Any, value:
     assert result["outcome"].usage.calls == 3
 
 
+@pytest.mark.req("B8")
+def test_a_connection_lost_while_an_answer_is_put_into_shape_is_tried_again() -> None:
+    model = ScriptedModel(["It is warm.", ConnectionError("reset by peer"), json.loads(FITTING)])
+    assert run(model, Weather)["structured_response"] == Weather(city="Oslo", degrees=21.5)
+
+
 @pytest.mark.parametrize("method", ["invoke", "ainvoke"])
 async def test_a_model_that_knows_no_forms_is_asked_for_one_in_words(method: str) -> None:
     said = '{"thought": "", "action": "finish", "tool": null, "tool_input": null, "final": "Warm in Oslo."}'
