@@ -308,6 +308,13 @@ def test_a_structured_response_next_to_a_call_is_the_answer_that_is_checked():
 
 
 @pytest.mark.req("M1")
+def test_a_structured_response_next_to_a_call_is_taken_back_if_the_run_ends_without_an_accepted_one():
+    model = RoleModel(calls(("search", {"query": "Tuesday"}), ("Plan", {"hour": "10:00"})))
+    result = agent_with(model, response_format=Plan, limits=Limits(max_attempts=1)).invoke(TASK)
+    assert (result["outcome"].status, result["structured_response"]) == ("failure", None)
+
+
+@pytest.mark.req("M1")
 def test_a_call_that_another_middleware_puts_in_place_of_an_answer_is_observed():
     @after_model
     def search_first(state: Any, _runtime: Any) -> Any:

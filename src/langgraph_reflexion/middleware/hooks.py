@@ -319,6 +319,8 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
             "outcome": cast("Update", ended)["outcome"],
             "reflexion": {**values["reflexion"], "next": OVER},
         }
+        if state["stop"] and values.get("structured_response") is not None:  # rejected, and no attempt is left
+            update["structured_response"] = None
         known = {message.id for message in state["messages"]}
         messages = cast("Update", ended).get("messages", [])
         # The last message is there already. If another middleware took it away, it must not come back.
