@@ -328,6 +328,21 @@ def test_a_call_that_another_middleware_puts_in_place_of_an_answer_is_observed()
     assert "Ask for Tuesday." in decided(model)[-1].last.text
 
 
+@pytest.mark.req("M1", "M2")
+def test_a_rejected_answer_that_another_middleware_sends_back_is_in_no_message_and_once_in_the_prompt():
+    @after_model(can_jump_to=["model"])
+    def ask_for_source(state: Any, _runtime: Any) -> Any:
+        is_first = state["messages"][-1].text == "10:00"
+        return {"messages": [HumanMessage("Name the source.")], "jump_to": "model"} if is_first else None
+
+    model = RoleModel([say("10:00"), say("11:00, says the calendar")], reflection("Take the free hour, eleven."))
+    ours = ReflexionMiddleware(checks=[not_ten])
+    result = create_agent(model, [search], middleware=[ours, ask_for_source]).invoke(TASK)
+    assert [message.text for message in result["messages"][1:]] == ["Name the source.", "11:00, says the calendar"]
+    prompt = [message.text for message in decided(model)[-1].messages]
+    assert (prompt.count("10:00"), prompt[-1]) == (1, "Name the source.")
+
+
 @pytest.mark.req("M1")
 def test_a_call_of_a_tool_given_as_a_dict_is_answered_by_the_tool_node():
     client = {"type": "function", "function": {"name": "client", "parameters": {"type": "object", "properties": {}}}}

@@ -44,6 +44,7 @@ from langgraph_reflexion.middleware.state import (
     private_state,
     read_state,
     removal_of,
+    removal_of_pending,
     reply_in,
     state_before_reply,
     with_current_message,
@@ -215,11 +216,15 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         tools = self._tools_of(request.tools)
         # LangChain asks the model for an answer here: a turn of `return_direct` tools alone goes to `after_agent`.
         parts = replace(self._parts, actor=actor, tools=replace(tools, return_direct=frozenset()))
+        # If another middleware sent a rejected answer back, `after_model` could not remove it.
+        removed = removal_of_pending(state) if node in AFTER_CHECK[:2] else []
         if node in ("check", "finish"):  # another middleware sent the answer back, or put calls in its place
             _, answers = last_turn_anywhere(state["messages"])
             node = "tool" if any(tools.has(str(answer.name)) for answer in answers) else "decide"
         first = "observe" if node in ("tool", "direct") else "decide" if node == OVER else node
-        node, state = yield from run_nodes(parts, config, state, first, ("tool", "check", "finish"), request.messages)
+        gone = {message.id for message in removed}
+        conversation = [message for message in request.messages if message.id not in gone]
+        node, state = yield from run_nodes(parts, config, state, first, ("tool", "check", "finish"), conversation)
         if node == "check" and not self._asks_person:
             checked = cast("State", {**state, "structured_response": model.response.structured_response})
             # If a check paused here, the model would be asked again on resume. So `after_model` runs it.
@@ -227,7 +232,8 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
                 node, state = yield from run_nodes(parts, config, checked, node, AFTER_CHECK)
         if node == "tool" and gives_answer(state, tools, model.response):
             node = "direct"
-        command: Command[Any] = Command(update={"reflexion": private_state(state, node, config)})
+        update = {"reflexion": private_state(state, node, config), **({"messages": removed} if removed else {})}
+        command: Command[Any] = Command(update=update)
         return ExtendedModelResponse(model.reply(state, _agent_name(config)), command)
 
     def _after_decision(self, values: Mapping[str, Any], config: RunnableConfig) -> Waits[Update | None]:

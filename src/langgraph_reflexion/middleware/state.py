@@ -134,6 +134,14 @@ def removal_of(messages: Sequence[AnyMessage], reply: AIMessage) -> list[BaseMes
     ]
 
 
+def removal_of_pending(state: State) -> list[BaseMessage]:
+    """The messages that remove the answer of the last decision, if it is still in the conversation."""
+    messages, pending = state["messages"], state["decision"]
+    wanted = pending["message"].id if pending is not None and pending["message"] is not None else None
+    reply = next((message for message in messages if message.id == wanted), None)
+    return removal_of(messages, reply) if isinstance(reply, AIMessage) else []
+
+
 def ended_by_another(budget: Budget, state: State, config: RunnableConfig) -> State:
     """The state of a run that another middleware ended, for example with a limit or a fixed answer."""
     last = next((message for message in reversed(state["messages"]) if isinstance(message, AIMessage)), None)
