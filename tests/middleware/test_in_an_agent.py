@@ -343,6 +343,19 @@ def test_a_rejected_answer_that_another_middleware_sends_back_is_in_no_message_a
     assert (prompt.count("10:00"), prompt[-1]) == (1, "Name the source.")
 
 
+@pytest.mark.req("M2")
+def test_a_run_that_has_stopped_stays_so_if_another_middleware_sends_its_last_message_back():
+    @after_model(can_jump_to=["model"])
+    def ask_for_source(state: Any, _runtime: Any) -> Any:
+        is_answer = state["messages"][-1].type == "ai"
+        return {"messages": [HumanMessage("Name the source.")], "jump_to": "model"} if is_answer else None
+
+    model = RoleModel([say("10:00"), call("search", query="Tuesday"), say("10:00")])
+    ours = ReflexionMiddleware(checks=[not_ten], limits=Limits(max_attempts=1))
+    result = create_agent(model, [search], middleware=[ours, ask_for_source]).invoke(TASK, {"recursion_limit": 50})
+    assert (result["outcome"].stop_reason, len(model.asked)) == ("max_attempts", 1)
+
+
 @pytest.mark.req("M1")
 def test_a_call_of_a_tool_given_as_a_dict_is_answered_by_the_tool_node():
     client = {"type": "function", "function": {"name": "client", "parameters": {"type": "object", "properties": {}}}}

@@ -218,7 +218,8 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         parts = replace(self._parts, actor=actor, tools=replace(tools, return_direct=frozenset()))
         # If another middleware sent a rejected answer back, `after_model` could not remove it.
         removed = removal_of_pending(state) if node in AFTER_CHECK[:2] else []
-        if node in ("check", "finish"):  # another middleware sent the answer back, or put calls in its place
+        is_over = node == "finish" and bool(state["stop"])  # and another middleware sent its last message back
+        if node in ("check", "finish") and not is_over:  # it sent the answer back, or put calls in its place
             _, answers = last_turn_anywhere(state["messages"])
             node = "tool" if any(tools.has(str(answer.name)) for answer in answers) else "decide"
         first = "observe" if node in ("tool", "direct") else "decide" if node == OVER else node
