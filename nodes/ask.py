@@ -11,6 +11,7 @@ from langgraph.types import interrupt
 
 from langgraph_reflexion.nodes.host import checkpoints
 from langgraph_reflexion.nodes.models.protocols import CONTROLS
+from langgraph_reflexion.nodes.models.transcript import answer_to, call_text
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.nodes.tools.toolbox import Approval, Toolbox
@@ -59,8 +60,7 @@ def _reply_text(reply: str) -> str:
 
 def _reply_to(call: ToolCall, reply: str) -> ToolMessage:
     """A person's reply as the answer to a call. The mark is not in the artifact, because a tool's data may be there."""
-    marked = {"from_person": True}
-    return ToolMessage(_reply_text(reply), tool_call_id=call["id"], name=call["name"], additional_kwargs=marked)
+    return answer_to(call, _reply_text(reply), additional_kwargs={"from_person": True})
 
 
 def can_ask_user(parts: Parts) -> bool:
@@ -85,7 +85,7 @@ def _approved(tools: Toolbox, seen: Any, calls: Sequence[ToolCall], config: Runn
     """One interrupt for the turn, in the format of LangChain's human-in-the-loop middleware, and its decisions
     applied."""
     if not checkpoints(config):
-        names = ", ".join(f"{call['name']}({call['args']})" for call in calls)
+        names = ", ".join(map(call_text, calls))
         why = "no one can be asked: without a checkpointer the run cannot wait"
         return _ends_with(f"A person must approve {names}, and {why}.")
     request: dict[str, Any] = {
@@ -112,11 +112,7 @@ def _approved(tools: Toolbox, seen: Any, calls: Sequence[ToolCall], config: Runn
             update["edits"][str(call["id"])] = {**call, "name": edited["name"], "args": edited["args"]}
         elif decision["type"] == "reject":
             why = valid_text(decision.get("message") or "") or f"A person did not allow {call['name']} to run."
-            update["messages"].append(
-                ToolMessage(
-                    why, tool_call_id=call["id"], name=call["name"], status="error", artifact={"rejected": True}
-                )
-            )
+            update["messages"].append(answer_to(call, why, status="error", artifact={"rejected": True}))
         elif decision["type"] == "respond":
             update["messages"].append(_reply_to(call, decision["message"]))
     return update

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits
@@ -31,7 +31,16 @@ from langgraph_reflexion.nodes.models.prompt import (
 )
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED, Json, Native, written_call
 from langgraph_reflexion.nodes.models.streaming import StreamedFinal
-from langgraph_reflexion.nodes.models.transcript import bounded, call_ids, fenced, paired, readable, shortened, with_ids
+from langgraph_reflexion.nodes.models.transcript import (
+    answer_to,
+    bounded,
+    call_ids,
+    fenced,
+    paired,
+    readable,
+    shortened,
+    with_ids,
+)
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.schemas import Decision, Failure, Usage
 from langgraph_reflexion.state import PendingDecision, State, Update, last_id, last_turn
@@ -221,7 +230,7 @@ def _accepted(budget: Budget, state: State, valid: Valid, spent: Usage, failures
             )
     elif decision.action == "replan":
         call = message.tool_calls[0]
-        update["messages"] = [message, ToolMessage(REPLAN_NOTED, tool_call_id=call["id"], name=call["name"])]
+        update["messages"] = [message, answer_to(call, REPLAN_NOTED)]
     else:
         update["messages"] = [message]
         update["decision"] = PendingDecision(action="ask_user", text=text, message=None, refused=False)

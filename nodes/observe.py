@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_reflexion.nodes.budget import new_failure
 from langgraph_reflexion.nodes.host import emit_failure
 from langgraph_reflexion.nodes.models.prompt import failure_number, with_failure_turn
-from langgraph_reflexion.nodes.models.transcript import bounded, fenced, media_blocks, readable
+from langgraph_reflexion.nodes.models.transcript import bounded, call_text, fenced, media_blocks, readable
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.tool import details_of, note_of_edit
 from langgraph_reflexion.nodes.tools.loops import KINDS, Loop, ObservedCall, extend, key_of, loop_in
@@ -114,7 +114,7 @@ def _error(state: State, call: ToolCall, answer: ToolMessage) -> Failure | None:
     if answer.status != "error" or details_of(answer).get("rejected"):
         return None  # that a person or another middleware did not let it run is no failure, only asking again is
     error_class: ErrorClass = details_of(answer).get("error_class", "exception")
-    evidence = bounded(f"{call['name']}({call['args']}) failed. {readable(answer)}", EVIDENCE)
+    evidence = bounded(f"{call_text(call)} failed. {readable(answer)}", EVIDENCE)
     # An error that quotes the call's own values is the same mistake as one that quotes others.
     mark = fingerprint("tool_error", call["name"], f"{error_class} {readable(answer)}", texts_in(call["args"]))
     return new_failure(state, "tool_error", evidence, mark, tool=call["name"], error_class=error_class)
@@ -123,7 +123,7 @@ def _error(state: State, call: ToolCall, answer: ToolMessage) -> Failure | None:
 def _looped(state: State, loop: Loop, last: RanCall) -> Failure:
     call, result = last.call, readable(last.answer)
     signal, sentence = KINDS[loop.kind]
-    evidence = bounded(f"{sentence}: {call['name']}({call['args']}), {loop.repeats} times. Result: {result}", EVIDENCE)
+    evidence = bounded(f"{sentence}: {call_text(call)}, {loop.repeats} times. Result: {result}", EVIDENCE)
     mark = fingerprint(signal, call["name"], loop.kind)
     return new_failure(state, signal, evidence, mark, tool=call["name"])
 

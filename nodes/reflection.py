@@ -19,7 +19,7 @@ from langgraph_reflexion.nodes.exceptions import describe, model_fault
 from langgraph_reflexion.nodes.models.calling import COST_OF_NO_REPLY, Meter, call_model, raise_control_flow
 from langgraph_reflexion.nodes.models.prompt import failure_number, shown_reflection
 from langgraph_reflexion.nodes.models.response_format import ask_for_json
-from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
+from langgraph_reflexion.nodes.models.transcript import bounded, call_text, fenced, transcript
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.recall import has_failed
 from langgraph_reflexion.schemas import Depth, Diagnosis, Failure, Fix, FixKind, Kind, Memo, Reflection, RootCause
@@ -148,7 +148,7 @@ def _question(case: Case, depth: Depth) -> Waits[str]:
 def _decision_text(message: AnyMessage | None) -> str:
     if message is None:
         return "none"
-    calls = [f"{call['name']}({call['args']})" for call in getattr(message, "tool_calls", [])]
+    calls = map(call_text, getattr(message, "tool_calls", []))
     return bounded("\n".join([message.text, *calls]).strip() or "nothing", 4_000)
 
 

@@ -20,7 +20,7 @@ from langgraph_reflexion.driver import NeedsAsyncError, Wait, Waits, pause
 from langgraph_reflexion.nodes.exceptions import describe, is_transient, pause_before, tool_error_class
 from langgraph_reflexion.nodes.host import has_parent, is_bad_resume, values_now, was_resumed
 from langgraph_reflexion.nodes.models.calling import Meter, raise_control_flow
-from langgraph_reflexion.nodes.models.transcript import LONGEST_RESULT, bounded, media_blocks, readable
+from langgraph_reflexion.nodes.models.transcript import LONGEST_RESULT, answer_to, bounded, media_blocks, readable
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.verdicts import complaints, is_accepted
 from langgraph_reflexion.schemas import ErrorClass
@@ -186,7 +186,7 @@ def _update_for(view: View, call: ToolCall, result: Any, config: RunnableConfig,
                 Command(update={key: value for key, value in item._update_as_tuples() if key in view.fields})
             )
     if not handoffs and _answer_in(results, call) is None:  # else the call stays open, and the tool runs again
-        messages.append(ToolMessage("Done.", tool_call_id=call["id"], name=call["name"]))
+        messages.append(answer_to(call, "Done."))
     commands, messages = map_messages([commands, messages], lambda message: _presented(message, call, edited=edited))
     update = {key: value for key, value in (("messages", messages), ("handoffs", handoffs)) if value}
     return [*commands, update] if commands else update
@@ -229,7 +229,7 @@ def _handed_over(call: ToolCall, command: Command[Any]) -> ToolMessage:
     if (answer := _answer_in(command, call)) is not None:
         answer.id = answer.id or str(uuid4())
         return answer
-    return ToolMessage("Handed over.", tool_call_id=call["id"], name=call["name"])
+    return answer_to(call, "Handed over.")
 
 
 def message_of_error(call: ToolCall, fault: BaseException) -> ToolMessage:
@@ -247,8 +247,8 @@ def message_of_error(call: ToolCall, fault: BaseException) -> ToolMessage:
 
 def blocked_message(call: ToolCall, result: str) -> ToolMessage:
     """The answer to a blocked call, with its last result."""
-    why = f"Not run again: this very call was repeated without anything new. Its last result was: {result}"
-    return ToolMessage(why, tool_call_id=call["id"], name=call["name"])
+    why = "Not run again: this very call was repeated without anything new."
+    return answer_to(call, f"{why} Its last result was: {result}")
 
 
 def error_message(call: ToolCall, why: str, error_class: ErrorClass, exception: str = "") -> ToolMessage:
@@ -257,7 +257,7 @@ def error_message(call: ToolCall, why: str, error_class: ErrorClass, exception: 
     Without an exception the text is our own, so a lesson may repeat it.
     """
     how = {"error_class": error_class, "exception": exception}
-    return ToolMessage(bounded(why), tool_call_id=call["id"], name=call["name"], status="error", artifact=how)
+    return answer_to(call, bounded(why), status="error", artifact=how)
 
 
 def details_of(message: ToolMessage) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from langgraph_reflexion.nodes.exceptions import as_sentence, describe, model_fa
 from langgraph_reflexion.nodes.host import emit_failure
 from langgraph_reflexion.nodes.models.calling import call_model, cut_off_by_provider, raise_control_flow
 from langgraph_reflexion.nodes.models.protocols import as_text
-from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired, without_calls
+from langgraph_reflexion.nodes.models.transcript import bounded, call_text, fenced, paired, without_calls
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.verdicts import complaints
 from langgraph_reflexion.schemas import DECISION_SIGNALS, Attempt, Failure, StopReason, Usage, best_of
@@ -139,4 +139,4 @@ def _prompt(
 
 def _as_prose(message: AIMessage) -> str:
     """A turn as text. A fallback has no bound tools, and some providers then refuse calls in the conversation."""
-    return "\n".join([message.text, *(f"Calls {call['name']}({call['args']})." for call in message.tool_calls)]).strip()
+    return "\n".join([message.text, *(f"Calls {call_text(call)}." for call in message.tool_calls)]).strip()

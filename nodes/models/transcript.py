@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 from uuid import uuid4
 
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMessage, convert_to_messages
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolCall, ToolMessage, convert_to_messages
 
 from langgraph_reflexion.text.json_text import valid_text
 from langgraph_reflexion.text.tokens import count_tokens
@@ -129,8 +129,17 @@ def not_run(turn: AnyMessage, call: dict[str, str], why: str = NOT_RUN) -> ToolM
 
     The call's id alone is not enough, because some servers give each turn the same call ids.
     """
-    name = call["name"] or None
-    return ToolMessage(why, tool_call_id=call["id"], name=name, status="error", id=f"not-run-{turn.id}-{call['id']}")
+    return answer_to(call, why, status="error", id=f"not-run-{turn.id}-{call['id']}")
+
+
+def answer_to(call: Mapping[str, Any], text: str, **fields: Any) -> ToolMessage:
+    """The message that answers a call."""
+    return ToolMessage(text, tool_call_id=call["id"], name=call["name"] or None, **fields)
+
+
+def call_text(call: ToolCall) -> str:
+    """A call as text: `name(arguments)`."""
+    return f"{call['name']}({call['args']})"
 
 
 def readable(message: BaseMessage) -> str:
@@ -199,7 +208,7 @@ def transcript(messages: Sequence[AnyMessage], most: int) -> str:
         short = shortened(messages, most, harder=True)
     lines = []
     for i, message in enumerate(short, 1):
-        calls = "".join(f"\n  calls {call['name']}({call['args']})" for call in getattr(message, "tool_calls", []))
+        calls = "".join(f"\n  calls {call_text(call)}" for call in getattr(message, "tool_calls", []))
         name = f" {message.name}" if isinstance(message, ToolMessage) and message.name else ""
         lines.append(f"[m{i}] {message.type}{name}: {readable(message)}{calls}")
     text = "\n".join(lines)
