@@ -41,6 +41,7 @@ from langgraph_reflexion.state import (
     last_turn_anywhere,
     read_channels,
     task_in,
+    with_update,
 )
 
 LONGEST_TASK = 4_000
@@ -68,13 +69,13 @@ def finish(
     actor, budget = parts.actor, parts.budget
     if _has_rejected_answer(state):
         # LangGraph's limit has no step left for the node, nor time for the fallback model.
-        state = cast("State", {**state, **(yield from wrap_up(replace(parts, fallback=None), state, config))})
+        state = with_update(state, (yield from wrap_up(replace(parts, fallback=None), state, config)))
     ending = _ending(parts, state)
     messages = _last_messages(parts, state, ending)
     book = parts.memory.book(state, config, writing=True)
     if book is not None and ending.status == "success":
         written = yield from remember_success(parts, state, config, book)
-        state = cast("State", {**state, "lessons_written": written})
+        state = {**state, "lessons_written": written}
     if book is not None:
         yield from confirm_lessons(parts, state, book, accepted=ending.status == "success")
     outcome = _outcome(parts, state, ending)
@@ -110,9 +111,9 @@ def emit_outcome_of_error(parts: Parts, config: RunnableConfig, error: Exception
     if not state.get("about"):
         return  # `begin` refused the input
     if has_unfinished_work(state):
-        state = cast("State", {**state, **end_attempt(state, config, parts.budget.tally(state))})
+        state = with_update(state, end_attempt(state, config, parts.budget.tally(state)))
     reason = f"The run raised {describe(error)}"
-    state = cast("State", {**state, "decision": None, "reason": reason})
+    state = {**state, "decision": None, "reason": reason}
     outcome = _outcome(parts, state, Ending("failure", "model_error"))
     emit(config, "outcome", outcome=outcome.model_dump(mode="json"))
 

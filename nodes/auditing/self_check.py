@@ -20,7 +20,7 @@ from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcr
 from langgraph_reflexion.nodes.observe import observe
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.remember import foreign_in
-from langgraph_reflexion.state import State, Update, task_in
+from langgraph_reflexion.state import State, Update, task_in, with_update
 from langgraph_reflexion.text.json_text import read_json
 
 TRANSCRIPT_TOKENS = 3_000
@@ -44,7 +44,7 @@ def observe_and_self_check(parts: Parts, state: State, config: RunnableConfig) -
     """Observe the turn's calls and, if it is time, add a self-check."""
     budget = parts.budget
     update = observe(parts, state, config)
-    after: State = {**state, **update}  # type: ignore[typeddict-item] # an update holds fields of the state
+    after = with_update(state, update)
     if not _is_due(budget.limits.inline_every, state, update) or after["decision"] is not None or state["handoffs"]:
         return update
     if budget.exhausted(after) is not None:

@@ -9,7 +9,7 @@ The annotations are real types, not strings, because LangGraph reads them again 
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Any, Self, get_type_hints
+from typing import Annotated, Any, Self, cast, get_type_hints
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
 from langgraph.channels import EphemeralValue, LastValue
@@ -347,6 +347,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(part) for part in value]
     return value.model_dump() if isinstance(value, BaseModel) else value
+
+
+def with_update(state: State, update: Mapping[str, Any]) -> State:
+    """The state after a node's update."""
+    return cast("State", {**state, **update})
 
 
 def task_in(state: Mapping[str, Any]) -> str:

@@ -68,6 +68,7 @@ from langgraph_reflexion.state import (
     last_id,
     last_turn_anywhere,
     task_of,
+    with_update,
     write_channels,
 )
 
@@ -189,15 +190,10 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         # Another middleware may summarize the message with the task.
         task = update["about"]["task"] or task_of([*(values.get("messages") or []), *update.get("messages", [])])
         update["about"] = {**update["about"], "task": task}
-        state = cast("Any", {**read_state({**values, "reflexion": {}}), **update})
+        state: Any = with_update(read_state({**values, "reflexion": {}}), update)
+        node = Routes(parts.budget, parts.tools).after_begin(state)
         public = {name: value for name, value in update.items() if name in PUBLIC}
-        return {
-            **write_channels(public),
-            "reflexion": {
-                **private_state(state, Routes(parts.budget, parts.tools).after_begin(state), config),
-                "due": True,
-            },
-        }
+        return {**write_channels(public), "reflexion": {**private_state(state, node, config), "due": True}}
 
     def _decide(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Any], config: RunnableConfig
@@ -227,7 +223,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         conversation = [message for message in request.messages if message.id not in gone]
         node, state = yield from run_nodes(parts, config, state, first, ("tool", "check", "finish"), conversation)
         if node == "check" and not self._asks_person:
-            checked = cast("State", {**state, "structured_response": model.response.structured_response})
+            checked: State = {**state, "structured_response": model.response.structured_response}
             # If a check paused here, the model would be asked again on resume. So `after_model` runs it.
             with suppress(GraphInterrupt):
                 node, state = yield from run_nodes(parts, config, checked, node, AFTER_CHECK)
@@ -312,7 +308,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
             if node == "check":
                 if (value := values.get("structured_response")) is not None:  # it came beside the calls
                     answer = PendingDecision(action="finish", text=text_of(value), message=None, refused=False)
-                    state = cast("State", {**state, "decision": answer})
+                    state = {**state, "decision": answer}
                 node, state = yield from run_nodes(parts, config, state, node, AFTER_CHECK)
             if node != "finish":
                 taken_back = {"structured_response": None} if values.get("structured_response") is not None else {}
@@ -339,7 +335,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _read(self, values: Mapping[str, Any], config: RunnableConfig) -> State:
         """The agent's state as the nodes read it."""
-        return cast("State", {**read_state(values), **self._resumed(values["reflexion"], config)})
+        return with_update(read_state(values), self._resumed(values["reflexion"], config))
 
     def _resumed(self, private: RunState, config: RunnableConfig) -> Update:
         """When the agent was resumed, if it was. The time until then counts as waiting for a person."""
@@ -385,7 +381,7 @@ def run_nodes(
         if node == "decide":
             update["asked_on"] = last_id(state)
         messages = [*state["messages"], *update.get("messages", [])]
-        state = cast("State", {**state, **update, "messages": messages})
+        state = with_update(state, {**update, "messages": messages})
         target = follows[node](state)
         node = "tool" if isinstance(target, list) else target
     return node, state

@@ -25,6 +25,7 @@ from langgraph_reflexion.state import (
     State,
     Update,
     read_channels,
+    with_update,
     write_channels,
 )
 
@@ -121,7 +122,7 @@ def state_before_reply(state: State, reply: AIMessage) -> State:
     pending = cast("PendingDecision", state["decision"])
     text = pending["text"] if reply.tool_calls else reply.text
     before = state["messages"][: state["messages"].index(reply)]
-    return cast("State", {**state, "messages": before, "decision": {**pending, "text": text, "message": reply}})
+    return {**state, "messages": before, "decision": {**pending, "text": text, "message": reply}}
 
 
 def removal_of(messages: Sequence[AnyMessage], reply: AIMessage) -> list[BaseMessage]:
@@ -148,9 +149,9 @@ def ended_by_another(budget: Budget, state: State, config: RunnableConfig) -> St
     text = last.text if last is not None else ""
     ending: Update = {"decision": None, "reason": f"{ENDED} Its last message is: {bounded(text, 500)}"}
     if state["failure"] is not None and state["failure"].signal == "check_failed":
-        return cast("State", {**state, **ending, "stop": "max_steps"})
+        return with_update(state, {**ending, "stop": "max_steps"})
     ending |= {"verdicts": [], **end_attempt(state, config, budget.tally(state), answer=text)}
-    return cast("State", {**state, **ending})
+    return with_update(state, ending)
 
 
 def with_current_message(state: State) -> State:
@@ -162,8 +163,8 @@ def with_current_message(state: State) -> State:
         end = end_message(state, pending, None).id
         text = next((message.text for message in state["messages"] if message.id == end), pending["text"])
         messages = [message for message in state["messages"] if message.id != end]
-        return cast("State", {**state, "messages": messages, "decision": {**pending, "text": text}})
+        return {**state, "messages": messages, "decision": {**pending, "text": text}}
     before, attempts = cast("AIMessage", pending["message"]).text, state["attempts"]
     if reply.text != before and not reply.tool_calls:
         attempts = [*attempts[:-1], attempts[-1].model_copy(update={"answer": reply.text})]
-    return cast("State", {**state, "decision": {**pending, "message": reply}, "attempts": attempts})
+    return {**state, "decision": {**pending, "message": reply}, "attempts": attempts}
