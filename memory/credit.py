@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -35,6 +34,7 @@ from langgraph_reflexion.memory.shelf import (
 )
 from langgraph_reflexion.memory.upkeep import drop_old, is_due, sum_up_runs
 from langgraph_reflexion.schemas import CUT_SHORT, Episode, Lesson, LessonStatus, Reflection
+from langgraph_reflexion.text import draw
 from langgraph_reflexion.text.json_text import map_texts
 from langgraph_reflexion.text.literals import mask_secrets
 
@@ -73,7 +73,7 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
     if kept.reflections:  # a lesson that it wrote may have been forgotten since
         [item], forgotten = yield from at_once(read_items(shelf.episodes, [kept.id]), items_in(shelf.forgotten))
         yield without_texts(shelf, [item] if item else [], forgotten_hashes(forgotten))
-    if _draw(episode.id) * (shelf.policy.keep_runs // 100) < 1:  # in one of every `keep_runs` / 100 runs
+    if draw(episode.id) * (shelf.policy.keep_runs // 100) < 1:  # in one of every `keep_runs` / 100 runs
         yield from drop_old(shelf)
 
 
@@ -255,17 +255,12 @@ def withheld(lesson: Lesson, run_id: str, share: float) -> bool:
     holds_always = names_any_task(vars(lesson)) and lesson.origin != "observed"
     if lesson.name or holds_always or lesson.shown < ALWAYS_SHOWN:
         return False
-    return _draw(f"{run_id}\n{lesson.id}") < share * (ACTIVE_SHARE if lesson.status == "active" else 1)
+    return draw(f"{run_id}\n{lesson.id}") < share * (ACTIVE_SHARE if lesson.status == "active" else 1)
 
 
 def replaces_reflection(lesson: Lesson) -> bool:
     """Whether a lesson for this very failure makes a reflection unnecessary: not if it failed as often as it helped."""
     return lesson.losses == 0 or lesson.wins > lesson.losses
-
-
-def _draw(text: str) -> float:
-    """A number from 0 to 1, always the same for the same text."""
-    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:8], "big") / 2**64
 
 
 # ---------------------------------------------------------------- status
@@ -358,7 +353,7 @@ def _topic_ops(
 
 
 def _place_of(run: str) -> int:
-    return int(_draw(run) * PLACES)
+    return int(draw(run) * PLACES)
 
 
 def _topic_key(label: str, place: int) -> str:

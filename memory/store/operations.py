@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from langgraph.store.base import (
 
 from langgraph_reflexion.memory.store.filters import check_filter
 from langgraph_reflexion.memory.store.settings import WHOLE_VALUE, Settings, check_fields, check_minutes
+from langgraph_reflexion.text.json_text import texts_and_numbers_in
 
 NOT_INDEXED = "false"
 """An item's `fields` if the put had `index=False`."""
@@ -83,7 +84,7 @@ def texts_to_embed(value: Mapping[str, Any], fields: Iterable[str]) -> tuple[str
 def text_to_search(value: Any, fields: Sequence[str]) -> str:
     """The text whose words are searched: of a whole value what it holds, without the names of its keys."""
     if tuple(fields) == WHOLE_VALUE:
-        return "\n".join(_leaves(value))
+        return "\n".join(texts_and_numbers_in(value))
     return "\n".join(text for path in fields for text in _texts_at(value, path))
 
 
@@ -209,16 +210,3 @@ def _texts_at(value: Mapping[str, Any], path: str) -> list[str]:
         return [text]
     texts: list[str] = get_text_at_path(value, path)
     return texts
-
-
-def _leaves(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _leaves(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _leaves(item)
-    elif value is not None and not isinstance(value, bool):
-        yield str(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from langgraph_reflexion.nodes.models.calling import Meter
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat
 from langgraph_reflexion.nodes.verdicts import NamedCheck, named_checks
 from langgraph_reflexion.schemas import Run, Verdict
+from langgraph_reflexion.text.json_text import texts_and_numbers_in
 from langgraph_reflexion.text.tokens import normalize
 
 _DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−﹣－"), "-") | dict.fromkeys(map(ord, "‘’‛ʼ"), "'")
@@ -206,15 +207,7 @@ def content_of(answer: Any) -> str:
 
 def contents_of(answer: Any) -> list[str]:
     """The texts and numbers of a value of a response format, or the answer itself, if it is a text."""
-    return [answer] if isinstance(answer, str) else list(_leaves(to_jsonable_python(answer, fallback=str)))
-
-
-def _leaves(data: Any) -> Iterator[str]:
-    if isinstance(data, (dict, list)):
-        for item in data.values() if isinstance(data, dict) else data:
-            yield from _leaves(item)
-    elif data is not None and not isinstance(data, bool):
-        yield str(data)
+    return [answer] if isinstance(answer, str) else texts_and_numbers_in(to_jsonable_python(answer, fallback=str))
 
 
 def _texts_of(answer: Any) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import re
@@ -30,6 +29,7 @@ from langgraph_reflexion.nodes.models.response_format import ask_for_json
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Dimension, Run, Verdict
+from langgraph_reflexion.text import draw
 from langgraph_reflexion.text.json_text import (
     TangledError,
     Whole,
@@ -397,8 +397,7 @@ def human_review(share: float = 1.0) -> Check:
 
     def judge(answer: Any, run: Run) -> Verdict:
         text = text_of(answer)
-        drawn = hashlib.sha256(f"{run.task}\0{text}".encode("utf-8", "replace")).digest()
-        if int.from_bytes(drawn[:8]) / 2**64 >= share:
+        if draw(f"{run.task}\0{text}") >= share:
             return Verdict()
         if not checkpoints(_current_config()):
             logger.warning("`human_review` did not judge an answer: %s", NOBODY_TO_ASK)

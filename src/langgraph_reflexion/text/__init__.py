@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import Any, cast
+
+
+def draw(text: str) -> float:
+    """A number from 0 to 1 that is always the same for the same text."""
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:8]) / 2**64
 
 
 class _Lazy:

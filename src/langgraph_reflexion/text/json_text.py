@@ -188,10 +188,20 @@ def score_in(value: Any) -> float | None:
 
 def texts_in(value: Any) -> list[str]:
     """The texts in a JSON value, at any depth, without blank ones."""
-    if isinstance(value, str):
-        return [value] if value.strip() else []
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [text for item in inner for text in texts_in(item)]
+    return [leaf for leaf in _leaves(value) if isinstance(leaf, str) and leaf.strip()]
+
+
+def texts_and_numbers_in(value: Any) -> list[str]:
+    """The texts and the numbers in a JSON value, at any depth, as texts."""
+    return [str(leaf) for leaf in _leaves(value) if leaf is not None and not isinstance(leaf, bool)]
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, (dict, list)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(inner)
+    else:
+        yield value
 
 
 def fields_in(value: Any, names: Iterable[str]) -> dict[str, Any]:
