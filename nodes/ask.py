@@ -31,7 +31,7 @@ def ask(parts: Parts, state: State, config: RunnableConfig) -> Update:
     seen = parts.actor.view.select(state)
     guarded = [call for call in calls if may_need_approval(call, tools.approve, state)]
     if to_approve := [call for call in guarded if tools.approve[call["name"]].applies_to(call, seen, config)]:
-        return _approved(tools, seen, to_approve, config)
+        return _ask_for_approval(tools, seen, to_approve, config)
     decision = state.get("decision")
     if call is None and decision is None:  # no call needs approval, or an edit took the calls away
         return {"progress": {"node": "ask", "asked": False}}
@@ -40,13 +40,13 @@ def ask(parts: Parts, state: State, config: RunnableConfig) -> Update:
     else:
         question = decision["text"] if decision is not None else ""
     if not checkpoints(config):
-        return _ends_with(question)
+        return _end_with_question(question)
     reply = str(interrupt({"type": "question", "question": question}))
     message = _reply_to(call, reply) if call is not None else HumanMessage(_reply_text(reply))
     return {"messages": [message], "decision": None}
 
 
-def _ends_with(question: str) -> Update:
+def _end_with_question(question: str) -> Update:
     """The question ends the run, because nobody can be asked."""
     return {
         "decision": PendingDecision(action="ask_user", text=question, message=None, refused=False),
@@ -81,13 +81,13 @@ def may_need_approval(call: ToolCall, approve: Mapping[str, Approval], state: Ma
     return call["name"] in approve and not (blocked and key_of(call["name"], call["args"]) in blocked)
 
 
-def _approved(tools: Toolbox, seen: Any, calls: Sequence[ToolCall], config: RunnableConfig) -> Update:
+def _ask_for_approval(tools: Toolbox, seen: Any, calls: Sequence[ToolCall], config: RunnableConfig) -> Update:
     """One interrupt for the turn, in the format of LangChain's human-in-the-loop middleware, and its decisions
     applied."""
     if not checkpoints(config):
         names = ", ".join(map(call_text, calls))
         why = "no one can be asked: without a checkpointer the run cannot wait"
-        return _ends_with(f"A person must approve {names}, and {why}.")
+        return _end_with_question(f"A person must approve {names}, and {why}.")
     request: dict[str, Any] = {
         "action_requests": [
             {

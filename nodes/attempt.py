@@ -21,7 +21,7 @@ from langgraph_reflexion.nodes.exceptions import (
     tool_error_class,
 )
 from langgraph_reflexion.nodes.host import emit_failure, emit_step, is_first_step
-from langgraph_reflexion.nodes.models.calling import Meter, Reply, raise_control_flow, spent_on
+from langgraph_reflexion.nodes.models.calling import Meter, Reply, raise_control_flow, usage_of
 from langgraph_reflexion.nodes.models.prompt import (
     lessons_after_failure,
     lessons_at_start,
@@ -73,7 +73,7 @@ def attempt(trial: Trial, parts: Parts, state: State, config: RunnableConfig) ->
     if is_first_step(config):  # messages of an attempt before a pause or a crash count too
         for reply in (yield from trial.worker.earlier_replies(config, prompt)):
             calls.taken += 1
-            meter.add(spent_on(reply))
+            meter.add(usage_of(reply))
     try:
         work = yield from _call(trial, parts, state, config, prompt, text, calls)
     except NeedsAsyncError:
@@ -86,17 +86,17 @@ def attempt(trial: Trial, parts: Parts, state: State, config: RunnableConfig) ->
         _emit_step(config, state, prompt, None, meter, describe(fault))
         if calls.is_over:
             return _out_of_steps(trial, parts, state, config, meter)
-        return (yield from _raised(trial, parts, state, config, fault, meter))
+        return (yield from _handle_error(trial, parts, state, config, fault, meter))
     if (reported := _reported_cost(work)).calls > meter.spent.calls:
         meter.spent = reported
     if work.message is not None and meter.spent.calls:
         meter.spent = budget.cost([*prompt, *work.steps], Reply(work.message, meter.spent))
     _emit_step(config, state, prompt, work, meter, None)
-    update = _after_call(parts, state, meter, work.steps)
+    update = _update_after_call(parts, state, meter, work.steps)
     if work.outcome is not None and work.outcome.status == "failure":
         if calls.is_over:
             return _out_of_steps(trial, parts, state, config, meter, work.steps)
-        return _given_up(parts, state, config, work.outcome, update)
+        return _agent_failed(parts, state, config, work.outcome, update)
     asks = work.outcome is not None and work.outcome.status == "needs_input"
     message = _with_unique_id(state, work)
     pending = PendingDecision(action="ask_user" if asks else "finish", text=work.answer, message=message, refused=False)
@@ -130,9 +130,9 @@ def _notes(trial: Trial, parts: Parts, state: State) -> str:
     ]
     last = _last_attempt(state)
     if last is not None and trial.style == "improve" and last.answer is not None:
-        notes.append(_to_improve(parts, last))
+        notes.append(_improvement_text(parts, last))
     elif last is not None and (trial.strategy in ("last_trial", "both") or trial.style == "improve"):
-        notes.append(_failed_attempt(parts, state, last))
+        notes.append(_failed_attempt_text(parts, state, last))
     return "\n\n".join(note for note in notes if note)
 
 
@@ -144,7 +144,7 @@ def _last_attempt(state: State) -> Attempt | None:
     return next((attempt for attempt in reversed(attempts) if attempt.answer is not None), None)
 
 
-def _failed_attempt(parts: Parts, state: State, last: Attempt) -> str:
+def _failed_attempt_text(parts: Parts, state: State, last: Attempt) -> str:
     prompts = parts.actor.prompts
     work = f"<transcript>\n{transcript(state['work'], WORK_TOKENS)}\n</transcript>" if state["work"] else ""
     found = _mistakes_so_far(state, parts.budget.limits.success_score) or [prompts.render("trial_plainly")]
@@ -170,7 +170,7 @@ def _mistakes_so_far(state: State, success_score: float) -> list[str]:
     return list(dict.fromkeys(bounded(line, LONGEST_MISTAKE) for line in found if line.strip()))[-MOST_MISTAKES:]
 
 
-def _to_improve(parts: Parts, last: Attempt) -> str:
+def _improvement_text(parts: Parts, last: Attempt) -> str:
     prompts, success = parts.actor.prompts, parts.budget.limits.success_score
     plainly = "" if mistakes(last.verdicts, success) else prompts.render("trial_plainly")
     return prompts.render(
@@ -211,10 +211,10 @@ def _reported_cost(work: WorkerReply) -> Usage:
     if work.outcome is not None:
         return work.outcome.usage + work.outcome.usage.reflection
     replies = [m for m in (*work.steps, work.message) if isinstance(m, AIMessage) and m.usage_metadata]
-    return sum(map(spent_on, replies), Usage())
+    return sum(map(usage_of, replies), Usage())
 
 
-def _after_call(parts: Parts, state: State, meter: Meter, steps: list[AnyMessage]) -> Update:
+def _update_after_call(parts: Parts, state: State, meter: Meter, steps: list[AnyMessage]) -> Update:
     """The update after every call of the worker, with or without an answer."""
     update: Update = {
         "progress": {"node": "attempt", "attempt": state["tally"]["attempts"] + 1},
@@ -225,18 +225,18 @@ def _after_call(parts: Parts, state: State, meter: Meter, steps: list[AnyMessage
     return update | ({"work": steps} if steps or state["work"] else {})
 
 
-def _raised(
+def _handle_error(
     trial: Trial, parts: Parts, state: State, config: RunnableConfig, fault: Exception, meter: Meter
 ) -> Waits[Update]:
     """The worker raised or timed out. Retry as often as `retries` allows, else the attempt is used up."""
-    name, update = trial.worker.name, _after_call(parts, state, meter, [])
+    name, update = trial.worker.name, _update_after_call(parts, state, meter, [])
     evidence, mark = f"The worker failed: {as_sentence(fault)}", fingerprint("tool_error", name, describe(fault))
-    failure = _failed(state, config, "tool_error", evidence, mark, tool=name, error_class=tool_error_class(fault))
+    failure = _fail(state, config, "tool_error", evidence, mark, tool=name, error_class=tool_error_class(fault))
     tried = len(state["failures"]) - state["tally"]["mark"]["failures"] + 1
     wait = pause_before(fault, tried - 1, parts.budget.seconds_left(state)) if is_transient(fault) else 0.0
     if tried > trial.retries or wait is None:
         # A transient error, such as a lost connection, says nothing about the worker's approach to the task.
-        return _used_up(parts, state, config, update, failure, "model_error", reflects=not is_transient(fault))
+        return _no_answer(parts, state, config, update, failure, "model_error", reflects=not is_transient(fault))
     yield pause(wait)
     return {**update, "failures": [*state["failures"], failure]}
 
@@ -246,23 +246,23 @@ def _out_of_steps(
 ) -> Update:
     """No answer within the steps of an attempt. The worker's approach is at fault, so reflect on it."""
     why = f"The worker made no answer in {trial.max_steps} model calls, all that `max_steps` allows."
-    update = _after_call(parts, state, meter, list(steps))
-    failure = _failed(state, config, "no_progress", why, fingerprint("no_progress", None, why))
-    return _used_up(parts, state, config, update, failure, "max_attempts", reflects=True)
+    update = _update_after_call(parts, state, meter, list(steps))
+    failure = _fail(state, config, "no_progress", why, fingerprint("no_progress", None, why))
+    return _no_answer(parts, state, config, update, failure, "max_attempts", reflects=True)
 
 
-def _given_up(parts: Parts, state: State, config: RunnableConfig, outcome: Outcome, update: Update) -> Update:
+def _agent_failed(parts: Parts, state: State, config: RunnableConfig, outcome: Outcome, update: Update) -> Update:
     """An agent whose own outcome is a failure. Not judged, but reflected on if it says something about the task."""
     last = outcome.failures[-1] if outcome.failures else Failure(signal="no_progress", evidence="")
     evidence = f"The worker gave up: {outcome.reason}\n{last.evidence}".strip()
     mark = last.fingerprint or fingerprint(last.signal, last.tool, evidence)
-    failure = _failed(state, config, last.signal, evidence, mark, tool=last.tool, error_class=last.error_class)
+    failure = _fail(state, config, last.signal, evidence, mark, tool=last.tool, error_class=last.error_class)
     cut_short = outcome.stop_reason in CUT_SHORT
     stop: StopReason = "model_error" if cut_short else "max_attempts"
-    return _used_up(parts, state, config, update, failure, stop, reflects=not cut_short)
+    return _no_answer(parts, state, config, update, failure, stop, reflects=not cut_short)
 
 
-def _used_up(
+def _no_answer(
     parts: Parts,
     state: State,
     config: RunnableConfig,
@@ -284,7 +284,7 @@ def _used_up(
     return update
 
 
-def _failed(state: State, config: RunnableConfig, signal: Signal, evidence: str, mark: str, **fields: Any) -> Failure:
+def _fail(state: State, config: RunnableConfig, signal: Signal, evidence: str, mark: str, **fields: Any) -> Failure:
     """The failure of this call, also as an event."""
     failure = new_failure(state, signal, evidence, mark, step=state["tally"]["steps"] + 1, **fields)
     emit_failure(config, failure)

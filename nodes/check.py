@@ -54,7 +54,7 @@ def check(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     edited: str | None = None
     response_format = evaluator.response_format
     if response_format is not None:
-        value, fault = yield from _formatted(
+        value, fault = yield from _read_formatted(
             response_format, parts, state, text, config, meter, from_model=message is not None
         )
         if not fault and pending_decision(state) is not None and is_json(text) and response_format.read(text)[1]:
@@ -79,7 +79,7 @@ def check(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
         emit_failure(config, failure, message.id if message else None)
         failures = [*failures, failure]
         cause = parts.actor.prompts.render("refused", feedback=fenced(complaints(verdicts, success_score)))
-        turns = with_failure_turn(state, len(failures), shown=_shown(state, text), cause=cause)
+        turns = with_failure_turn(state, len(failures), shown=_rejected_turn(state, text), cause=cause)
         update |= {"failure": failure, "failures": failures, "patch": turns}
     elif response_format is not None or given is not None:
         update["structured_response"] = value
@@ -90,7 +90,7 @@ def check(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     if pending_decision(state) is None:  # a person's answer replaced the pending one, a failure or a stop
         update |= {"decision": None, "stop": None, "reason": ""}
     if edited is not None and accepted is not False:
-        update["decision"] = _edited(state, text, message, parts.actor.name)
+        update["decision"] = _edited_decision(state, text, message, parts.actor.name)
     return update
 
 
@@ -103,7 +103,7 @@ def _answer_in(state: State) -> tuple[str, AIMessage | None]:
     return (readable(answers[-1]) if answers else turn.text if turn is not None else ""), None
 
 
-def _edited(state: State, text: str, message: AIMessage | None, name: str | None) -> PendingDecision:
+def _edited_decision(state: State, text: str, message: AIMessage | None, name: str | None) -> PendingDecision:
     """The answer as edited by a person, which replaces the pending one or the one in the conversation."""
     standing = message if message is not None else edited_answer(state)
     if standing is not None:
@@ -113,14 +113,14 @@ def _edited(state: State, text: str, message: AIMessage | None, name: str | None
     return PendingDecision(action="finish", text=text, message=message, refused=False)
 
 
-def _shown(state: State, text: str) -> list[AnyMessage]:
+def _rejected_turn(state: State, text: str) -> list[AnyMessage]:
     """A rejected answer as later prompts show it."""
     # It has an id like an answer in the conversation, so that each protocol shows it in its own format.
     message = AIMessage(bounded(text), id=f"{state['about']['id']}-{len(state['attempts'])}")
     return [message] if text.strip() else []
 
 
-def _formatted(
+def _read_formatted(
     response_format: ResponseFormat,
     parts: Parts,
     state: State,

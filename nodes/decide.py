@@ -83,7 +83,7 @@ def decide(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
         result = _read(parts, state, reply.message, stem)
         _emit_step(config, state, prompt, reply, result)
         if isinstance(result, Valid):
-            return _accepted(budget, state, result, spent, failures)
+            return _accept(budget, state, result, spent, failures)
         result = replace(result, message=bounded(result.message, QUOTED))
         failure = _failure({**state, "failures": [*state["failures"], *failures]}, result, reply.message, step)
         failures.append(failure)
@@ -207,7 +207,7 @@ def _failure(state: Mapping[str, Any], invalid: Invalid, reply: AIMessage, step:
     return new_failure(state, invalid.signal, evidence, mark, step=step, tool=invalid.tool)
 
 
-def _accepted(budget: Budget, state: State, valid: Valid, spent: Usage, failures: list[Failure]) -> Update:
+def _accept(budget: Budget, state: State, valid: Valid, spent: Usage, failures: list[Failure]) -> Update:
     """A valid decision. Calls and questions go into `messages`, and an answer waits for its checks."""
     decision, message = valid.decision, _with_unique_id(state, valid.message)
     # Only set fields are cleared, because each write to a channel costs time and space in every checkpoint.

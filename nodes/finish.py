@@ -88,7 +88,7 @@ def finish(
         yield from best_effort("credit", either(book.credit, book.acredit, episode), seconds, writing=True)
     emit(config, "outcome", outcome=outcome.model_dump(mode="json"))
     if state["handoffs"]:
-        return _handover(state, messages, outcome)
+        return _handoff_command(state, messages, outcome)
     if actor.hold_answers and streams_tokens(config) and ending.stop_reason in ("accepted", "unchecked"):
         _stream_answer(messages)
     messages = _in_order(state, messages)
@@ -174,7 +174,7 @@ def end_message(state: State, pending: PendingDecision, name: str | None) -> AIM
 
 def _outcome(parts: Parts, state: State, ending: Ending) -> Outcome:
     tally, attempts = state["tally"], state["attempts"]
-    chosen, response_format = _chosen(state, ending), parts.evaluator.response_format
+    chosen, response_format = _final_attempt(state, ending), parts.evaluator.response_format
     structured = state.get("structured_response") if ending.status in ("success", "unverified") else None
     to_data = as_data if response_format is None or structured is None else response_format.plain
     return Outcome(
@@ -206,7 +206,7 @@ def _shortcoming(state: State) -> str:
     return "The provider stopped the answer before its end." if stopped_by_provider(pending["message"]) else ""
 
 
-def _chosen(state: State, ending: Ending) -> Attempt | None:
+def _final_attempt(state: State, ending: Ending) -> Attempt | None:
     """The attempt whose answer is in the outcome: the accepted one, else the fallback's, else the best."""
     pending = state["decision"]
     if ending.status == "needs_input" and pending is not None:
@@ -244,7 +244,7 @@ def _episode(parts: Parts, state: State, outcome: Outcome) -> Episode:
     )
 
 
-def _handover(state: State, messages: list[AnyMessage], outcome: Outcome) -> Command[Any]:
+def _handoff_command(state: State, messages: list[AnyMessage], outcome: Outcome) -> Command[Any]:
     """The tools' commands to the parent as one `Command`, with the turn, all its answers and the outcome added."""
     turn, _ = last_turn_anywhere(state["messages"])
     since = state["messages"].index(turn) if turn is not None else len(state["messages"])
@@ -255,21 +255,21 @@ def _handover(state: State, messages: list[AnyMessage], outcome: Outcome) -> Com
         for key, value in handoff["update"]:
             if key == "messages":  # in whatever form `add_messages` takes them
                 given = convert_to_messages(value if isinstance(value, list) else [value])
-                value = _joined(fields.get("messages", []), cast("list[AnyMessage]", given))
+                value = _join(fields.get("messages", []), cast("list[AnyMessage]", given))
             fields[key] = value
         goto = handoff["goto"]
         gotos += [goto] if isinstance(goto, str) or not isinstance(goto, (list, tuple)) else list(goto)
-    update = {**fields, "messages": _merged(fields.get("messages", []), ours), "outcome": outcome}
+    update = {**fields, "messages": _merge(fields.get("messages", []), ours), "outcome": outcome}
     return Command(graph=Command.PARENT, goto=gotos, update=update)
 
 
-def _joined(first: list[AnyMessage], more: list[AnyMessage]) -> list[AnyMessage]:
+def _join(first: list[AnyMessage], more: list[AnyMessage]) -> list[AnyMessage]:
     """The messages of two handoffs. Each may hold the whole conversation."""
     known = {message.id for message in first} - {None}
     return [*first, *(message for message in more if message.id not in known)]
 
 
-def _merged(theirs: list[AnyMessage], ours: list[AnyMessage]) -> list[AnyMessage]:
+def _merge(theirs: list[AnyMessage], ours: list[AnyMessage]) -> list[AnyMessage]:
     """The handoff's messages with our complete turn: its calls, then every answer, then the rest."""
     if not ours:
         return theirs

@@ -26,7 +26,7 @@ EVIDENCE = 4_000
 """Characters of an error that are kept as evidence: about 1,000 tokens."""
 
 
-class RanCall(NamedTuple):
+class FinishedCall(NamedTuple):
     """A call as it ran, its answer, its error, if any, and what the loop detector sees of it."""
 
     call: ToolCall
@@ -40,9 +40,9 @@ def observe(parts: Parts, state: State, config: RunnableConfig) -> Update:
     turn, answers = last_turn_anywhere(state["messages"])
     if turn is None:
         return {"progress": {"node": "observe", "results": 0, "failures": []}}
-    update, threshold = _cleared_by_an_edit(state), parts.budget.limits.loop_threshold
+    update, threshold = _clear_after_edit(state), parts.budget.limits.loop_threshold
     by_id = {answer.tool_call_id: answer for answer in answers}
-    ran = [_ran(state, call, by_id[str(call["id"])]) for call in turn.tool_calls if str(call["id"]) in by_id]
+    ran = [_finished_call(state, call, by_id[str(call["id"])]) for call in turn.tool_calls if str(call["id"]) in by_id]
     keys = [result.observed.key for result in ran]
     # Each request for a blocked call counts.
     blocked = {
@@ -55,7 +55,7 @@ def observe(parts: Parts, state: State, config: RunnableConfig) -> Update:
     trail = extend(state["trail"], observed) if observed else state["trail"]
     loop = loop_in(trail, threshold) if observed else None
     if loop is not None:
-        failures.append(_looped(state, loop, fresh[-1]))
+        failures.append(_loop_failure(state, loop, fresh[-1]))
         if not parts.budget.may_reflect(state):
             blocked |= to_block(state, loop)
             trail = []
@@ -80,7 +80,7 @@ def observe(parts: Parts, state: State, config: RunnableConfig) -> Update:
     return update
 
 
-def _cleared_by_an_edit(state: State) -> Update:
+def _clear_after_edit(state: State) -> Update:
     """If a person's calls replaced a pending answer, a failure or a stop, clear it.
 
     Edited calls are cleared with the turn, because some servers reuse the ids in the next turn.
@@ -93,14 +93,14 @@ def _cleared_by_an_edit(state: State) -> Update:
     return {**replaced, "edits": {}} if state["edits"] else replaced
 
 
-def _ran(state: State, call: ToolCall, answer: ToolMessage) -> RanCall:
+def _finished_call(state: State, call: ToolCall, answer: ToolMessage) -> FinishedCall:
     """The call that ran, which a person may have edited, and its result."""
     call = state["edits"].get(str(call["id"]), call)
-    error = _error(state, call, answer)
+    error = _tool_error(state, call, answer)
     # One reason may refuse many different calls, so of a refused call only its own repetition counts.
     result = key_of(call["name"], call["args"]) if details_of(answer).get("rejected") else _identity(answer)
     observed = ObservedCall(call["name"], call["args"], result, error.fingerprint if error is not None else "")
-    return RanCall(call, answer, error, observed)
+    return FinishedCall(call, answer, error, observed)
 
 
 def _identity(answer: ToolMessage) -> str:
@@ -109,7 +109,7 @@ def _identity(answer: ToolMessage) -> str:
     return f"{readable(answer)}\n{key_of('media', {'blocks': media})}" if media else readable(answer)
 
 
-def _error(state: State, call: ToolCall, answer: ToolMessage) -> Failure | None:
+def _tool_error(state: State, call: ToolCall, answer: ToolMessage) -> Failure | None:
     """The failure of a call that ended in an error, or None if it went well."""
     if answer.status != "error" or details_of(answer).get("rejected"):
         return None  # that a person or another middleware did not let it run is no failure, only asking again is
@@ -120,7 +120,7 @@ def _error(state: State, call: ToolCall, answer: ToolMessage) -> Failure | None:
     return new_failure(state, "tool_error", evidence, mark, tool=call["name"], error_class=error_class)
 
 
-def _looped(state: State, loop: Loop, last: RanCall) -> Failure:
+def _loop_failure(state: State, loop: Loop, last: FinishedCall) -> Failure:
     call, result = last.call, readable(last.answer)
     signal, sentence = KINDS[loop.kind]
     evidence = bounded(f"{sentence}: {call_text(call)}, {loop.repeats} times. Result: {result}", EVIDENCE)
@@ -148,7 +148,7 @@ def to_block(state: State, loop: Loop) -> dict[str, Blocked]:
     return out
 
 
-def _direct_answer(return_direct: Collection[str], state: State, ran: Sequence[RanCall]) -> PendingDecision | None:
+def _direct_answer(return_direct: Collection[str], state: State, ran: Sequence[FinishedCall]) -> PendingDecision | None:
     """The answer of one of these tools, without the note on an edited call, which is for the model."""
     for call, answer, _, _ in ran:
         if call["name"] in return_direct and answer.status != "error":

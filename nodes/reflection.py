@@ -163,9 +163,9 @@ def _messages_of_run(state: State, failure: Failure) -> Sequence[AnyMessage]:
 def _depth_text(case: Case, depth: Depth) -> str:
     prompts = case.parts.actor.prompts
     if depth == "meta":
-        return prompts.render("depth_meta", history=fenced(_history(case.state)))
+        return prompts.render("depth_meta", history=fenced(_history_text(case.state)))
     if depth == "deep":
-        return prompts.render("depth_deep", attempts=fenced(_attempts(case.state)) or "see the transcript")
+        return prompts.render("depth_deep", attempts=fenced(_attempts_text(case.state)) or "see the transcript")
     return prompts.render(f"depth_{depth}")
 
 
@@ -179,7 +179,7 @@ def _failed_lessons(case: Case) -> str:
     return prompts.render("lesson_failed", lessons=fenced("\n".join(f"- {text}" for text in failed)), ask=ask)
 
 
-def _attempts(state: State) -> str:
+def _attempts_text(state: State) -> str:
     return "\n".join(
         f"Attempt {i}: {bounded(attempt.answer or 'no answer', 1_000)}"
         + (f" (score {attempt.score:g})" if attempt.score is not None else "")
@@ -187,7 +187,7 @@ def _attempts(state: State) -> str:
     )
 
 
-def _history(state: State) -> str:
+def _history_text(state: State) -> str:
     """Every reflection, and the scores before and after it."""
     scores = ["none" if attempt.score is None else f"{attempt.score:g}" for attempt in state["attempts"]]
     lines = []
@@ -195,7 +195,7 @@ def _history(state: State) -> str:
         before, after = (", ".join(some) or "none yet" for some in (scores[:at], scores[at:]))
         cause = f"{made.root_cause}. {made.explanation}"
         lines.append(f"Advice {i}: {made.patch_prompt} (cause: {cause}; scores before: {before}; after: {after})")
-    return "\n".join([*lines, _attempts(state)])
+    return "\n".join([*lines, _attempts_text(state)])
 
 
 def _instructions(case: Case) -> Waits[dict[str, str]]:
@@ -246,29 +246,29 @@ def read_reflection(text: str, failure: Failure, depth: Depth) -> ReadReflection
     if not isinstance(data, dict):
         return ReadReflection(None, "it is not a JSON object")
     data = fields_in(data, Reflection.model_fields)
-    memos, dropped = _memos(data.get("memory_to_write"))
+    memos, dropped = _read_memos(data.get("memory_to_write"))
     patch = data.get("patch_prompt")
-    if patch and not isinstance(patch, str) and not _text(patch):
+    if patch and not isinstance(patch, str) and not _as_text(patch):
         lost = [(memo.text, "its reflection cannot be read") for memo in memos]
         return ReadReflection(None, f"`patch_prompt` must be text, got {patch!r:.200}", [*dropped, *lost])
     if "patch_prompt" not in data and not memos:
         return ReadReflection(None, "it has neither `patch_prompt` nor anything in `memory_to_write`", dropped)
     fixes = []
-    for item in _listed(data.get("fix_strategy"))[:MOST_ENTRIES]:
+    for item in _as_list(data.get("fix_strategy"))[:MOST_ENTRIES]:
         kind, sentence = _kind_and_sentence(item, get_args(FixKind))
         fixes.append(Fix(kind=cast("FixKind", kind or "other"), text=sentence))
-    lessons = [text for item in _listed(data.get("lessons"))[:MOST_ENTRIES] if (text := _text(item))]
+    lessons = [text for item in _as_list(data.get("lessons"))[:MOST_ENTRIES] if (text := _as_text(item))]
     cause, sentence = _kind_and_sentence(data.get("root_cause"), get_args(RootCause))
     diagnosis, _ = _kind_and_sentence(data.get("diagnosis"), get_args(Diagnosis))
     return ReadReflection(
         Reflection(
-            failure_signal=_text(data.get("failure_signal")) or failure.signal,
+            failure_signal=_as_text(data.get("failure_signal")) or failure.signal,
             root_cause=cast("RootCause", cause or "other"),
-            explanation=f"{sentence} {_text(data.get('explanation'))}".strip(),
+            explanation=f"{sentence} {_as_text(data.get('explanation'))}".strip(),
             fix_strategy=fixes,
-            patch_prompt=_text(patch),
+            patch_prompt=_as_text(patch),
             memory_to_write=memos,
-            confidence=_confidence(data.get("confidence")),
+            confidence=_read_confidence(data.get("confidence")),
             depth=depth,
             diagnosis=cast("Diagnosis | None", diagnosis),
             lessons=lessons,
@@ -297,41 +297,41 @@ def read_freely(text: str, failure: Failure, depth: Depth) -> ReadReflection:
 
 def _kind_and_sentence(given: Any, kinds: Sequence[str]) -> tuple[str | None, str]:
     """A word of a closed set, and the sentence that was given with it or in its place."""
-    word, sentence = _text(given), ""
+    word, sentence = _as_text(given), ""
     if isinstance(given, dict):
         fields = fields_in(given, ("kind", "type", "text"))
-        word, sentence = _text(fields.get("kind", fields.get("type"))), _text(fields.get("text"))
+        word, sentence = _as_text(fields.get("kind", fields.get("type"))), _as_text(fields.get("text"))
     elif known_word(head := word.partition(":")[0], kinds):
         word, sentence = head, word.partition(":")[2].strip()
     known = known_word(word, kinds)
     return known, sentence if known else f"{word} {sentence}".strip()
 
 
-def _memos(given: Any) -> tuple[list[Memo], list[tuple[str, str]]]:
+def _read_memos(given: Any) -> tuple[list[Memo], list[tuple[str, str]]]:
     """The memos of a reply, and the text of each that is left out with the reason."""
     memos: list[Memo] = []
     dropped: list[tuple[str, str]] = []
-    for item in _listed(given):
+    for item in _as_list(given):
         names = (*Memo.model_fields, "type", "content", *get_args(Kind))
         fields = fields_in(item, names) if isinstance(item, dict) else {"text": item}
         named = next((kind for kind in get_args(Kind) if kind in fields), "")  # {"rule": "..."}
         if isinstance(fields.get(named), dict):
             fields = {"kind": named, **fields_in(fields[named], names)}
-        text = _text(fields.get("text", fields.get("content", fields.get(named))))
+        text = _as_text(fields.get("text", fields.get("content", fields.get(named))))
         if not text:
-            dropped.append((_text(str(item)), "it has no text"))
+            dropped.append((_as_text(str(item)), "it has no text"))
         elif len(memos) == MOST_ENTRIES:
             dropped.append((text, f"a reflection may leave {MOST_ENTRIES} memos"))
         else:
             kind = known_word(fields.get("kind", fields.get("type", named)), get_args(Kind)) or "rule"
-            tags = [bounded(_text(tag), LONGEST_TAG) for tag in _listed(fields.get("tags"))[:MOST_ENTRIES]]
+            tags = [bounded(_as_text(tag), LONGEST_TAG) for tag in _as_list(fields.get("tags"))[:MOST_ENTRIES]]
             memos.append(
-                Memo(kind=cast("Kind", kind), text=text, when=_text(fields.get("when")), tags=[*filter(None, tags)])
+                Memo(kind=cast("Kind", kind), text=text, when=_as_text(fields.get("when")), tags=[*filter(None, tags)])
             )
     return memos, dropped
 
 
-def _confidence(given: Any) -> float | None:
+def _read_confidence(given: Any) -> float | None:
     """A confidence in percent, from 90, 0.9, "90%" or "9/10". None if it cannot be parsed. A plain 1 means 100 %."""
     if (value := score_in(given)) is None or value < 0:
         return None
@@ -339,11 +339,11 @@ def _confidence(given: Any) -> float | None:
     return min(value * 100 if is_share else value, 100.0)
 
 
-def _listed(given: Any) -> list[Any]:
+def _as_list(given: Any) -> list[Any]:
     """A list. A single value becomes a list of one."""
     return given if isinstance(given, list) else [] if given is None or given == "" else [given]
 
 
-def _text(given: Any) -> str:
+def _as_text(given: Any) -> str:
     """A field as bounded text. The texts in a list or an object are joined."""
     return bounded("\n".join(texts_in(given)).strip(), LONGEST_FIELD)

@@ -108,10 +108,10 @@ def run_call(
             yield pause(wait)
             attempt += 1
         else:
-            return (yield from _checked(parts, call, result, seconds_left()))
+            return (yield from _check_result(parts, call, result, seconds_left()))
 
 
-def _checked(parts: Parts, call: ToolCall, result: Any, seconds: float | None) -> Waits[Any]:
+def _check_result(parts: Parts, call: ToolCall, result: Any, seconds: float | None) -> Waits[Any]:
     """The result, or an error message if the caller's check of this tool rejects it."""
     check, success_score = parts.evaluator.tool_checks.get(call["name"]), parts.budget.limits.success_score
     answer = _answer_in(result, call) if check is not None else None
@@ -139,7 +139,7 @@ def _answer_in(result: Any, call: ToolCall) -> ToolMessage | None:
 
 
 def _needs_await(tool: BaseTool | None, fault: Exception) -> bool:
-    """Raise if a tool works only under `ainvoke`, which the model cannot fix."""
+    """Whether a tool failed because it works only under `ainvoke`, which the model cannot fix."""
     if not isinstance(fault, NotImplementedError):
         return False
     if "sync invocation" in str(fault):
@@ -170,7 +170,7 @@ def _update_for(view: View, call: ToolCall, result: Any, config: RunnableConfig,
         # A message from elsewhere, for example from an agent behind the tool, now answers this call.
         result = result.model_copy(update={"tool_call_id": call["id"], "name": call["name"]})
     results = result if isinstance(result, list) else [result]
-    if refusal := _refused(call, results, config):
+    if refusal := _refusal(call, results, config):
         results = [refusal]
     messages: list[Any] = []
     handoffs: list[Handoff] = []
@@ -180,14 +180,14 @@ def _update_for(view: View, call: ToolCall, result: Any, config: RunnableConfig,
             messages.append(item)
         elif item.graph == Command.PARENT:
             handoffs.append(Handoff(goto=item.goto, update=list(item._update_as_tuples()), call_id=str(call["id"])))
-            messages.append(_handed_over(call, item))
+            messages.append(_handoff_answer(call, item))
         else:
             commands.append(
                 Command(update={key: value for key, value in item._update_as_tuples() if key in view.fields})
             )
     if not handoffs and _answer_in(results, call) is None:  # else the call stays open, and the tool runs again
         messages.append(answer_to(call, "Done."))
-    commands, messages = map_messages([commands, messages], lambda message: _presented(message, call, edited=edited))
+    commands, messages = map_messages([commands, messages], lambda message: _present(message, call, edited=edited))
     update = {key: value for key, value in (("messages", messages), ("handoffs", handoffs)) if value}
     return [*commands, update] if commands else update
 
@@ -204,7 +204,7 @@ def map_messages(result: Any, change: Callable[[ToolMessage], ToolMessage]) -> A
     return replace(result, update={**fields, "messages": map_messages(fields["messages"], change)})
 
 
-def _refused(call: ToolCall, results: list[Any], config: RunnableConfig) -> ToolMessage | None:
+def _refusal(call: ToolCall, results: list[Any], config: RunnableConfig) -> ToolMessage | None:
     """The answer to a call whose `Command` may not be followed, or None."""
     for command in results:
         if not isinstance(command, Command):
@@ -221,7 +221,7 @@ def _refused(call: ToolCall, results: list[Any], config: RunnableConfig) -> Tool
     return None
 
 
-def _handed_over(call: ToolCall, command: Command[Any]) -> ToolMessage:
+def _handoff_answer(call: ToolCall, command: Command[Any]) -> ToolMessage:
     """The answer to a call that hands off: the tool's own, else a plain one.
 
     It gets an id at once. The same message may be in a `Send` of the command, and the parent must know it as the same.
@@ -274,7 +274,7 @@ def is_persons_decision(message: ToolMessage) -> bool:
     return bool(message.additional_kwargs.get("lc_source") == "hitl_interrupt_decision")
 
 
-def _presented(message: ToolMessage, call: ToolCall, *, edited: bool) -> ToolMessage:
+def _present(message: ToolMessage, call: ToolCall, *, edited: bool) -> ToolMessage:
     """A result with overlong texts truncated, and a note if a person edited its call."""
     content: Any = message.content
     if isinstance(content, str):

@@ -67,7 +67,7 @@ class CallBudget:
             raise WorkerError(f"it made no answer in {self.most} model calls")
 
 
-class _Counted(BaseCallbackHandler):
+class _CallCounter(BaseCallbackHandler):
     """Counts in the callbacks of a sync call."""
 
     raise_error = run_inline = ignore_chain = True
@@ -81,7 +81,7 @@ class _Counted(BaseCallbackHandler):
     on_llm_start = on_chat_model_start
 
 
-class _CountedAsync(AsyncCallbackHandler):
+class _AsyncCallCounter(AsyncCallbackHandler):
     """Counts in the callbacks of an async call. There, a handler that raises inline leaves coroutines unawaited."""
 
     raise_error = ignore_chain = True
@@ -120,7 +120,7 @@ class Worker:
     @property
     def graph(self) -> PregelProtocol[Any, Any, Any, Any] | None:
         """The worker as a graph, if it is one."""
-        core = _core(self.runnable)
+        core = _unwrapped(self.runnable)
         return core if isinstance(core, PregelProtocol) else None
 
     @property
@@ -148,7 +148,7 @@ class Worker:
         runnable = self.runnable
 
         def call() -> Any:
-            inside = metered(config, limit.meter, _Counted(limit))
+            inside = metered(config, limit.meter, _CallCounter(limit))
             try:
                 with default_config(inside):
                     return sync_result(f"The worker {self.name!r}", runnable.invoke(given, inside))
@@ -158,7 +158,7 @@ class Worker:
                 raise
 
         async def acall() -> Any:
-            inside = metered(config, limit.meter, _CountedAsync(limit))
+            inside = metered(config, limit.meter, _AsyncCallCounter(limit))
             with default_config(inside):
                 return await runnable.ainvoke(given, inside)
 
@@ -188,7 +188,7 @@ class Worker:
             given = yield call_function(repr(self.output), self.output, final)
         elif outcome is not None and outcome.status == "needs_input":
             given = outcome.answer
-        elif (value := field_of(final, "structured_response")) is not None and not _holds(last, value):
+        elif (value := field_of(final, "structured_response")) is not None and not _is_json_of(last, value):
             given = to_json(value).decode()
         else:
             given = final if messages is None else last
@@ -204,7 +204,7 @@ class Worker:
         return WorkerReply(answer, message, cast("list[AnyMessage]", new), outcome)
 
 
-def _holds(message: Any, value: Any) -> bool:
+def _is_json_of(message: Any, value: Any) -> bool:
     """Whether a message of the model is this value as JSON."""
     try:
         return isinstance(message, AIMessage) and json.loads(message.text) == json.loads(to_json(value))
@@ -242,7 +242,7 @@ def worker_of(given: Any, input: Mapper = None, output: Mapper = None) -> Worker
     if isinstance(given, Pregel) and given.checkpointer is True:
         given = given.copy({"checkpointer": None})  # an attempt starts fresh, not from the thread of the one before it
     if isinstance(given, Runnable):
-        return Worker(given.get_name(), given, _takes(given, input, output), input, output)
+        return Worker(given.get_name(), given, _input_format(given, input, output), input, output)
     if not callable(given):
         raise ValueError(
             f"`worker` must be a chat model, its name, a function, a Runnable or a compiled graph, got {given!r}"
@@ -253,8 +253,8 @@ def worker_of(given: Any, input: Mapper = None, output: Mapper = None) -> Worker
     return Worker(name, as_runnable(given, name), "text", input, output)
 
 
-def _takes(given: Runnable[Any, Any], input: Mapper, output: Mapper) -> Literal["messages", "state", "text"]:
-    core = _core(given)
+def _input_format(given: Runnable[Any, Any], input: Mapper, output: Mapper) -> Literal["messages", "state", "text"]:
+    core = _unwrapped(given)
     if isinstance(core, PregelProtocol):
         channels = getattr(core, "channels", None)
         if channels is None or "messages" in channels:
@@ -270,7 +270,7 @@ def _takes(given: Runnable[Any, Any], input: Mapper, output: Mapper) -> Literal[
     return "messages" if all(isinstance(inner, BaseChatModel) for inner in chat_models_in(given)) else "text"
 
 
-def _core(given: Any) -> Any:
+def _unwrapped(given: Any) -> Any:
     """The runnable inside a binding."""
     while not isinstance(given, BaseChatModel) and isinstance(bound := getattr(given, "bound", None), Runnable):
         given = bound

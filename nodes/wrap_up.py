@@ -41,7 +41,7 @@ def wrap_up(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]
     """The decision that ends a run. The work since the last answer becomes one more attempt."""
     actor, budget, fallback = parts.actor, parts.budget, parts.fallback
     stop = _stop_reason(budget, state)
-    reason = state["reason"] or _sentence(budget, state, stop)
+    reason = state["reason"] or _reason_for(budget, state, stop)
     # The text for the user never has a provider's error text.
     shown = NO_REPLY if stop == "model_error" else reason
     best = best_of(state["attempts"])
@@ -107,7 +107,7 @@ def has_unfinished_work(state: State) -> bool:
     return state["tally"]["spent"] != state["tally"]["mark"]["spent"] or not state["attempts"]
 
 
-def _sentence(budget: Budget, state: State, stop: StopReason) -> str:
+def _reason_for(budget: Budget, state: State, stop: StopReason) -> str:
     limits = budget.limits
     if stop == "max_steps" and state["tally"]["steps"] < limits.max_steps:
         return "The run stopped: the graph's `recursion_limit` leaves no room for another step."

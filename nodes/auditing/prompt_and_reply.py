@@ -134,29 +134,29 @@ def read_report(text: str, run: AuditedRun) -> Report:
     labels |= {message.id: message.id for message in messages if message.id}
     called = (call for message in run["messages"] if isinstance(message, AIMessage) for call in message.tool_calls)
     tools = list(dict.fromkeys(call["name"] for call in called))
-    data = _object(text)
-    found, left_out = _each(data["findings"], lambda given: _finding(given, labels, tools))
+    data = _read_object(text)
+    found, left_out = _read_items(data["findings"], lambda given: _read_finding(given, labels, tools))
     score = score_in(data.get("score"))
     return Report(None if score is None else min(max(score, 0.0), 100.0), found, left_out)
 
 
 def read_memories(text: str) -> Memories:
     """The valid memories of a reply."""
-    data = _object(text)
-    found, left_out = _each(data["memories"], _memory)
+    data = _read_object(text)
+    found, left_out = _read_items(data["memories"], _read_memory)
     forget = data.get("forget")
     names = [slug for name in forget[:MOST_ITEMS] if (slug := _slug(name))] if isinstance(forget, list) else []
     return Memories(found, names, left_out)
 
 
-def _object(text: str) -> dict[str, Any]:
+def _read_object(text: str) -> dict[str, Any]:
     data = read_json(text)
     if not isinstance(data, dict):
         raise ValueError(f"the reply is not a JSON object: {text[:100]!r}")
     return data
 
 
-def _each(items: list[Any], read: Callable[[Any], dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+def _read_items(items: list[Any], read: Callable[[Any], dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
     """The valid items, and what is wrong with the others."""
     found, left_out = list[dict[str, Any]](), list[str]()
     for item in items[:MOST_ITEMS]:
@@ -167,7 +167,7 @@ def _each(items: list[Any], read: Callable[[Any], dict[str, Any]]) -> tuple[list
     return found, left_out
 
 
-def _finding(given: Any, labels: Mapping[str, str], tools: list[str]) -> dict[str, Any]:
+def _read_finding(given: Any, labels: Mapping[str, str], tools: list[str]) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise ValueError(f"a finding must be an object, got {given!r:.100}")
     cited = given.get("evidence")
@@ -176,14 +176,14 @@ def _finding(given: Any, labels: Mapping[str, str], tools: list[str]) -> dict[st
     category = known_word(given.get("category"), get_args(Category)) or "other"
     severity = known_word(given.get("severity"), get_args(Severity)) or "medium"
     finding = finding_of(
-        {**given, "category": category, "severity": severity, "evidence": there, "tool": _tool(given, tools)}
+        {**given, "category": category, "severity": severity, "evidence": there, "tool": _tool_of(given, tools)}
     )
     if not finding["suggestion"]:
         raise ValueError(f"a finding must have a suggestion, got {given!r:.100}")
     return finding
 
 
-def _tool(given: Mapping[str, Any], tools: list[str]) -> str | None:
+def _tool_of(given: Mapping[str, Any], tools: list[str]) -> str | None:
     """The tool that a finding is about: the one in its field, else one that its text names."""
     if given.get("tool") in tools:
         return str(given["tool"])
@@ -191,7 +191,7 @@ def _tool(given: Mapping[str, Any], tools: list[str]) -> str | None:
     return next((tool for tool in tools if re.search(rf"(?<!\w){re.escape(tool)}(?!\w)", words)), None)
 
 
-def _memory(given: Any) -> dict[str, str]:
+def _read_memory(given: Any) -> dict[str, str]:
     if not isinstance(given, dict):
         raise ValueError(f"a memory must be an object, got {given!r:.100}")
     kind, name, content = known_word(given.get("kind"), KINDS), _slug(given.get("name")), given.get("content")

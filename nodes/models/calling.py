@@ -61,9 +61,9 @@ def call_model(
     if isinstance(given, BaseModel) and not isinstance(given, BaseMessage):  # of `with_structured_output`
         given = given.model_dump_json()
     reply = given if isinstance(given, AIMessage) else AIMessage(str(given))
-    calls, invalid = _proper_calls(reply) if reply.tool_calls or reply.invalid_tool_calls else ([], [])
+    calls, invalid = _valid_calls(reply) if reply.tool_calls or reply.invalid_tool_calls else ([], [])
     fields = {"tool_calls": calls, "invalid_tool_calls": invalid, "additional_kwargs": reply.additional_kwargs}
-    return Reply(with_valid_text(reply, **fields), spent_on(reply))
+    return Reply(with_valid_text(reply, **fields), usage_of(reply))
 
 
 def ask(
@@ -137,7 +137,7 @@ def with_valid_text(message: M, **fields: Any) -> M:
     return message.model_copy(update=changed) if changed else message
 
 
-def _proper_calls(message: AIMessage) -> tuple[list[Any], list[Any]]:
+def _valid_calls(message: AIMessage) -> tuple[list[Any], list[Any]]:
     """The calls with a name, arguments as a dict and an id as text. Anything else is an invalid call."""
     calls, invalid = list[Any](), list[Any]()
     for cut in cast("list[dict[str, Any]]", message.invalid_tool_calls):
@@ -170,12 +170,12 @@ def raise_control_flow(error: Exception) -> None:
 
 # ---------------------------------------------------------------- how a reply ended
 
-_ENDINGS = ("finish_reason", "stop_reason", "stopReason", "done_reason")
+_FINISH_REASON_FIELDS = ("finish_reason", "stop_reason", "stopReason", "done_reason")
 """Fields in which providers say why a reply ended."""
-_CUT = frozenset({"length", "model_length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"})
+_CUT_OFF = frozenset({"length", "model_length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"})
 _BROKEN = frozenset({"error", "malformed_function_call"})
 """Finish reasons of Mistral and OpenRouter, and of Gemini, if the provider failed in the middle of a reply."""
-_WITHHELD = frozenset(
+_REFUSED = frozenset(
     {"refusal", "content_filter", "content_filtered", "guardrail_intervened", "safety", "prohibited_content"}
 )
 """Finish reasons by which a provider itself refuses."""
@@ -193,13 +193,13 @@ def refusal_in(reply: AIMessage) -> str | None:
         if isinstance(inner, dict) and inner.get("type") == "refusal":
             return str(inner.get("refusal") or "") or None
     if reply.text.strip():
-        return reply.text if "refusal" in _endings(reply) else None
+        return reply.text if "refusal" in _finish_reasons(reply) else None
     return f"The provider gave no answer: {why}." if (why := stopped_by_provider(reply)) else None
 
 
 def stopped_by_provider(reply: AIMessage) -> str:
     """The provider's finish reason if it stopped the reply because of its content. Else empty."""
-    return min(_endings(reply) & _WITHHELD, default="")
+    return min(_finish_reasons(reply) & _REFUSED, default="")
 
 
 def cut_off(reply: AIMessage, earlier: Sequence[AnyMessage]) -> str | None:
@@ -209,8 +209,8 @@ def cut_off(reply: AIMessage, earlier: Sequence[AnyMessage]) -> str | None:
     OpenAI's and Anthropic's clients give every reply a finish reason. From another provider it is expected once an
     earlier message of the conversation has one.
     """
-    endings = _endings(reply)
-    if endings & _CUT:
+    endings = _finish_reasons(reply)
+    if endings & _CUT_OFF:
         return "the reply was cut off at its length limit"
     if broken := min(endings & _BROKEN, default=""):
         return f"the reply was cut off in the middle, with the finish reason {broken!r}"
@@ -218,7 +218,7 @@ def cut_off(reply: AIMessage, earlier: Sequence[AnyMessage]) -> str | None:
         return None
     provider = reply.response_metadata.get("model_provider")
     if provider in ("openai", "anthropic") or any(
-        _endings(message)
+        _finish_reasons(message)
         for message in reversed(earlier)
         if message.type == "ai"
         and message.response_metadata
@@ -238,18 +238,21 @@ def media_in(reply: AIMessage) -> list[str]:
     return [block["type"] for block in reply.content_blocks if block["type"] in _MEDIA]
 
 
-def _endings(reply: BaseMessage) -> set[str]:
+def _finish_reasons(reply: BaseMessage) -> set[str]:
     """Why the reply ended, from the field that the provider uses. It may name an enum: `FinishReason.MAX_TOKENS`."""
     metadata = reply.response_metadata or {}
     details = metadata.get("incomplete_details")
-    names = [details.get("reason") if isinstance(details, dict) else None, *(metadata.get(name) for name in _ENDINGS)]
+    names = [
+        details.get("reason") if isinstance(details, dict) else None,
+        *(metadata.get(name) for name in _FINISH_REASON_FIELDS),
+    ]
     return {name.lower().rpartition(".")[2] for name in names if isinstance(name, str)}
 
 
 # ---------------------------------------------------------------- what it cost
 
 
-def spent_on(message: AIMessage) -> Usage:
+def usage_of(message: AIMessage) -> Usage:
     """The cost of one reply."""
     usage: dict[str, Any] = dict(message.usage_metadata or {})
     read, written, total = (int(usage.get(name) or 0) for name in ("input_tokens", "output_tokens", "total_tokens"))
@@ -267,7 +270,7 @@ class Meter:
         self.spent += spent
 
 
-class _Count(BaseCallbackHandler):
+class _UsageCounter(BaseCallbackHandler):
     run_inline = ignore_chain = True
 
     def __init__(self, meter: Meter) -> None:
@@ -276,17 +279,17 @@ class _Count(BaseCallbackHandler):
     def on_llm_end(self, response: LLMResult, **kwargs: Any) -> None:
         first = response.generations[0][0] if response.generations and response.generations[0] else None
         if isinstance(first, ChatGeneration) and isinstance(first.message, AIMessage):
-            self.meter.add(spent_on(first.message))
+            self.meter.add(usage_of(first.message))
 
 
 def metered(config: RunnableConfig, meter: Meter, *others: BaseCallbackHandler) -> RunnableConfig:
     """A config under which the meter counts the tokens of each model call. Other callbacks stay."""
     known = config.get("callbacks")
     if not isinstance(known, BaseCallbackManager):
-        return {**config, "callbacks": [*(known or []), _Count(meter), *others]}
+        return {**config, "callbacks": [*(known or []), _UsageCounter(meter), *others]}
     # LangChain's `merge_configs` would read the whole config, and this runs for every call.
     manager = known.copy()
-    for handler in (_Count(meter), *others):
+    for handler in (_UsageCounter(meter), *others):
         manager.add_handler(handler)
     return {**config, "callbacks": manager}
 

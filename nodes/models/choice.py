@@ -55,14 +55,14 @@ class ModelChoice:
                 "`model` must be a chat model, a name such as 'openai:gpt-4o-mini', or a function of (state, runtime), "
                 f"got {model!r}"
             )
-        self._ready = {name: self._prepared(given) for name, given in self._models.items()}
+        self._ready = {name: self._prepare(given) for name, given in self._models.items()}
 
-    def _prepared(self, model: Model) -> Selected:
+    def _prepare(self, model: Model) -> Selected:
         if self._tools is None:
             return Selected(model, plain(model))
         return Selected(with_tools(model, self._tools, self._known, self._format_binding), plain(model))
 
-    def _named_in(self, context: Any) -> str:
+    def _name_from(self, context: Any) -> str:
         """The model that the context names, by default the first. An unknown name is refused.
 
         A parent's context may have a field `model` too. If the models here have no names, it means another model.
@@ -83,7 +83,7 @@ class ModelChoice:
         """The model of this run. `view` returns the state for the caller's function."""
         runtime = runtime_of(config)
         if self._function is None:
-            name = self._named_in(runtime.context)
+            name = self._name_from(runtime.context)
             if not isinstance(self._models[name], DynamicRunnable):
                 return self._ready[name]
             model = configured(self._models[name], config)
@@ -92,7 +92,7 @@ class ModelChoice:
             if not isinstance(given, (str, Runnable)):
                 raise ValueError(f"The function given as `model` must return a chat model or its name, got {given!r}")
             model = _model_of(given)
-        return self._prepared(model)
+        return self._prepare(model)
 
 
 class FixedModel(ModelChoice):
@@ -190,12 +190,12 @@ def _binds_tools(model: Any) -> bool:
 def enforces_schemas(model: Any, *, beside_tools: bool = False) -> bool:
     """Whether its profile says that the provider enforces schemas. With fallbacks, all must."""
     return all(
-        (_profile(inner) or {}).get("structured_output") and not (beside_tools and _is_either_or(inner))
+        (_profile(inner) or {}).get("structured_output") and not (beside_tools and _takes_tools_or_schema(inner))
         for inner in chat_models_in(model)
     )
 
 
-def _is_either_or(model: Any) -> bool:
+def _takes_tools_or_schema(model: Any) -> bool:
     """Whether it is Gemini 2 or older, which takes tools or a schema but not both. Its profile does not say so."""
     name = str(getattr(model, "model_name", None) or getattr(model, "model", "")).lower()
     return "gemini" in name and "gemini-3" not in name
@@ -252,13 +252,13 @@ def with_tools(
             bound = bind(inner.default)
             more = cast("Any", bound).kwargs if isinstance(bound, RunnableBindingBase) else {}
         elif tools:
-            return _bound(inner, tools, more)
+            return _bind_tools(inner, tools, more)
         return inner.bind(**more) if more else inner
 
     return map_chat_models(model, bind)
 
 
-def _bound(model: Model, tools: ToolSpecs, more: dict[str, Any]) -> Model:
+def _bind_tools(model: Model, tools: ToolSpecs, more: dict[str, Any]) -> Model:
     try:
         return cast("Model", cast("Any", model).bind_tools(list(tools), **more))
     except (NotImplementedError, AttributeError):

@@ -73,7 +73,7 @@ HEADINGS = {
 def lessons_at_start(recalled: Sequence[Recalled], prompts: Prompts) -> str:
     """The lessons recalled before the first decision, or an empty text."""
     lessons = [found.lesson for found in recalled if found.shown and found.step == 0]
-    return prompts.render("lessons", lessons=_list(lessons)) if lessons else ""
+    return prompts.render("lessons", lessons=_lesson_list(lessons)) if lessons else ""
 
 
 def lessons_after_failure(recalled: Sequence[Recalled], prompts: Prompts, causes: Sequence[Failure]) -> str:
@@ -82,7 +82,9 @@ def lessons_after_failure(recalled: Sequence[Recalled], prompts: Prompts, causes
     if not lessons:
         return ""
     cause = causes[-1].evidence if causes else "see below"
-    return prompts.render("lessons_after", lessons=_list(lessons), cause=fenced_line(bounded(cause, LONGEST_CAUSE)))
+    return prompts.render(
+        "lessons_after", lessons=_lesson_list(lessons), cause=fenced_line(bounded(cause, LONGEST_CAUSE))
+    )
 
 
 def by_kind(texts: Sequence[tuple[str, str]]) -> str:
@@ -94,17 +96,17 @@ def by_kind(texts: Sequence[tuple[str, str]]) -> str:
     return "\n".join(lines)
 
 
-def _list(lessons: Sequence[Lesson]) -> str:
-    return by_kind([(lesson.kind, _line(lesson)) for lesson in lessons])
+def _lesson_list(lessons: Sequence[Lesson]) -> str:
+    return by_kind([(lesson.kind, _lesson_line(lesson)) for lesson in lessons])
 
 
-def _line(lesson: Lesson) -> str:
-    when, unless = _occasion(lesson.when, "When: ", ""), _occasion(lesson.when_not, "Not when: ", "Not: ")
+def _lesson_line(lesson: Lesson) -> str:
+    when, unless = _when_text(lesson.when, "When: ", ""), _when_text(lesson.when_not, "Not when: ", "Not: ")
     record = record_text(lesson)
     return f"{lesson.id}: {fenced_line(lesson.text)}{when}{unless}" + (f" ({record})" if record else "")
 
 
-def _occasion(text: str, label: str, shorter: str) -> str:
+def _when_text(text: str, label: str, shorter: str) -> str:
     """When a lesson applies, or not, with its label. A text that begins with `when` needs a shorter label."""
     text = fenced_line(text).rstrip(" .。")
     return f" {shorter if _SAYS_WHEN.match(text) else label}{text}." if text else ""
@@ -167,11 +169,11 @@ def insert_failure_turns(messages: Sequence[AnyMessage], state: State, prompts: 
     """The prompt's messages with each failure turn right after the turn that failed, or at the end."""
     if not state["patch"]:
         return list(messages)
-    places = [_place(messages, turn["after"]) for turn in state["patch"]]
+    places = [_position(messages, turn["after"]) for turn in state["patch"]]
     out: list[AnyMessage] = []
     for i in range(len(messages) + 1):
         for turn in (turn for turn, place in zip(state["patch"], places, strict=True) if place == i):
-            text = _render(turn, state, prompts)
+            text = _render_turn(turn, state, prompts)
             # An answer from a person is already in the conversation.
             out += turn["shown"] if not out or not isinstance(out[-1], AIMessage) else []
             out += [HumanMessage(text)] if text else []
@@ -179,7 +181,7 @@ def insert_failure_turns(messages: Sequence[AnyMessage], state: State, prompts: 
     return out
 
 
-def _place(messages: Sequence[AnyMessage], after: str | None) -> int:
+def _position(messages: Sequence[AnyMessage], after: str | None) -> int:
     """The position after this message and the answers to its calls. If the message is gone, the end."""
     at = next((i for i in range(len(messages)) if after is not None and messages[i].id == after), len(messages)) + 1
     while at < len(messages) and isinstance(messages[at], ToolMessage):
@@ -187,7 +189,7 @@ def _place(messages: Sequence[AnyMessage], after: str | None) -> int:
     return min(at, len(messages))
 
 
-def _render(turn: FailureTurn, state: State, prompts: Prompts) -> str:
+def _render_turn(turn: FailureTurn, state: State, prompts: Prompts) -> str:
     parts = [turn["cause"]]
     if turn["lessons"]:
         recalled = [found for found in state["recalled"] if found.lesson.id in turn["lessons"]]

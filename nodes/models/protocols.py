@@ -30,7 +30,14 @@ from langgraph_reflexion.nodes.models.transcript import (
 )
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Action, Decision
-from langgraph_reflexion.text.json_text import TangledError, Whole, after_thinking, only_value, without_thinking
+from langgraph_reflexion.text.json_text import (
+    TangledError,
+    Whole,
+    after_thinking,
+    fold_key,
+    only_value,
+    without_thinking,
+)
 
 QUOTED = 4_000
 """Characters of an invalid reply that are shown to the model again."""
@@ -107,7 +114,7 @@ class Native:
         """An invalid reply as it is shown to the model again."""
         if not calls_in(reply):
             return [reply] if reply.text.strip() else []
-        shown = _presentable(reply)
+        shown = _acceptable_turn(reply)
         return [shown, *(not_run(shown, call, f"Not run: {reason}") for call in calls_in(shown))]
 
 
@@ -127,13 +134,13 @@ _CALL_MARKS = re.compile(r"```(?:json)?|</tool_call>")
 
 def written_call(text: str, tools: Sequence[str]) -> str | None:
     """The tool that an answer calls in text, as in `Action: Search[x]` or a JSON object, instead of natively."""
-    names = {_letters(name): name for name in tools}
+    names = {fold_key(name): name for name in tools}
     if (written := _written_object(text)) is not None:
-        return names.get(_letters(str(written.get("name"))))
+        return names.get(fold_key(str(written.get("name"))))
     if not (calls := list(_WRITTEN_CALL.finditer(text))) or "final answer:" in text.casefold():
         return None
     for call in calls:
-        name = names.get(_letters(call[1]))
+        name = names.get(fold_key(call[1]))
         if name is not None and (call[2] or "action input" in text.casefold()):
             return name
     return None
@@ -151,28 +158,24 @@ def _written_object(text: str) -> dict[str, Any] | None:
     return None
 
 
-def _letters(name: str) -> str:
-    return re.sub(r"[\W_]", "", name).casefold()
-
-
-def _presentable(reply: AIMessage) -> AIMessage:
+def _acceptable_turn(reply: AIMessage) -> AIMessage:
     """An invalid turn that every provider accepts: its calls have valid names and bounded objects as arguments.
 
     Some servers parse the arguments of earlier calls, and refuse a request in which one is no JSON object.
     """
     unread = [{**call, "name": call["name"] or "", "args": {"cut": call["args"]}} for call in reply.invalid_tool_calls]
     calls = [
-        ToolCall(name=_valid_name(call["name"]), args=_short(call["args"]), id=call["id"], type="tool_call")
+        ToolCall(name=_valid_name(call["name"]), args=_short_args(call["args"]), id=call["id"], type="tool_call")
         for call in cast("list[ToolCall]", [*reply.tool_calls, *unread])
     ]
     content: Any = bounded(reply.content, QUOTED) if isinstance(reply.content, str) else reply.content
     if not isinstance(content, str):
         by_id = {call["id"]: call for call in calls}
-        content = [_presentable_block(block, by_id) for block in content]
+        content = [_acceptable_block(block, by_id) for block in content]
     return reply.model_copy(update={"content": content, "tool_calls": calls, "invalid_tool_calls": []})
 
 
-def _presentable_block(block: Any, calls: dict[str | None, ToolCall]) -> Any:
+def _acceptable_block(block: Any, calls: dict[str | None, ToolCall]) -> Any:
     """A content block. OpenAI's Responses API has calls among them, and its client sends these as they are."""
     call = calls.get(block.get("call_id") or block.get("id")) if isinstance(block, dict) else None
     if call is None:
@@ -185,12 +188,12 @@ def _valid_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unknown"
 
 
-def _short(args: dict[str, Any]) -> dict[str, Any]:
+def _short_args(args: dict[str, Any]) -> dict[str, Any]:
     written = json.dumps(args, ensure_ascii=False, default=str)
     return args if len(written) <= QUOTED else {"cut": bounded(written, QUOTED)}
 
 
-class InText:
+class TextProtocol:
     """A protocol with requests and replies as text, with nothing bound to the model."""
 
     rules = ""
@@ -200,7 +203,7 @@ class InText:
         return [AIMessage(text)] if text.strip() else []
 
 
-class Json(InText):
+class Json(TextProtocol):
     """One JSON object per turn, for models without tool calling. Calls and results are shown as text."""
 
     def __init__(
@@ -238,7 +241,7 @@ class Json(InText):
         return _in_native_form(reply, decision, decision.thought, stem)
 
 
-class Parser(InText):
+class Parser(TextProtocol):
     """A caller's own parser. No rules are added, and replies are unchanged."""
 
     def __init__(self, function: Callable[[AIMessage], Decision], controls: Sequence[str]) -> None:
@@ -317,18 +320,18 @@ def _join(out: list[AnyMessage], message: HumanMessage) -> None:
 def object_of(message: AIMessage) -> str:
     """A turn as the JSON object that the model wrote or would have written."""
     if not message.tool_calls:
-        return _object("", "finish", final=message.text)
+        return _decision_object("", "finish", final=message.text)
     return "\n".join(_call_object(message.text, call) for call in message.tool_calls)
 
 
 def _call_object(thought: str, call: ToolCall) -> str:
     control = CONTROLS.get(call["name"])
     if control is not None and control[1] in call["args"]:
-        return _object(thought, call["name"], final=call["args"][control[1]])
-    return _object(thought, "tool_call", call["name"], call["args"])
+        return _decision_object(thought, call["name"], final=call["args"][control[1]])
+    return _decision_object(thought, "tool_call", call["name"], call["args"])
 
 
-def _object(
+def _decision_object(
     thought: str, action: str, tool: str | None = None, tool_input: Any = None, final: str | None = None
 ) -> str:
     fields = {"thought": thought, "action": action, "tool": tool, "tool_input": tool_input, "final": final}

@@ -90,18 +90,18 @@ class FinalText:
             return ""
         self._text += piece
         if self._at is not None:
-            return self._more()
-        if not self._moved_on():
+            return self._read_answer()
+        if not self._may_have_answer():
             return ""
         try:
-            return self._opened(after_thinking(self._text))
+            return self._find_answer(after_thinking(self._text))
         except OpenError:
             return ""
         except TangledError:
             self._done = True
             return ""
 
-    def _moved_on(self) -> bool:
+    def _may_have_answer(self) -> bool:
         """Whether the new text may open the answer, so that the reply must be read again."""
         events = [event.end() for event in _EVENT.finditer(self._text, self._looked)]
         self._looked = max([self._looked, len(self._text) - LONGEST_EVENT, *events])
@@ -109,7 +109,7 @@ class FinalText:
         self._done = self._reads > MOST_READS
         return bool(events) and not self._done
 
-    def _opened(self, text: str) -> str:
+    def _find_answer(self, text: str) -> str:
         """Look for the decision, and for its `final`."""
         for found in values_in(text):
             fields = getattr(found, "fields", None) or getattr(found, "value", None)
@@ -129,10 +129,10 @@ class FinalText:
             ):
                 self._at = len(self._text) - len(text) + found.at + 1
                 self._quote = text[found.at]
-                return self._more()
+                return self._read_answer()
         return ""
 
-    def _more(self) -> str:
+    def _read_answer(self) -> str:
         """Return the new text of the open string."""
         start = at = self._at or 0
         high = start

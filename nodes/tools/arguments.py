@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 
 logger = logging.getLogger(__name__)
 
-Check = Callable[[dict[str, Any]], str | None]
+ArgumentCheck = Callable[[dict[str, Any]], str | None]
 """Returns what is wrong with a call's arguments, or None."""
 
 MOST_FAULTS = 5
@@ -62,7 +62,7 @@ class Arguments:
             return f"{type(error).__name__}: {error}"[:500]
 
 
-def _check_for(tool: BaseTool, filled_in: Set[str]) -> Check:
+def _check_for(tool: BaseTool, filled_in: Set[str]) -> ArgumentCheck:
     """Return the check for a tool's kind of schema."""
     if tool.args_schema is None and isinstance(tool, Tool):
         return lambda args: None if len(args) == 1 else f"the tool takes one argument, got {short_json(sorted(args))}"
@@ -81,7 +81,7 @@ def _check_for(tool: BaseTool, filled_in: Set[str]) -> Check:
         logger.warning("The calls of the tool %r are not checked, its schema cannot be read: %s", tool.name, error)
         return lambda _args: None
     config = _config_fields(tool, schema)
-    return _model_check(schema, (hidden | injected) - config, config, open_=_is_open(tool, schema))
+    return _model_check(schema, (hidden | injected) - config, config, allow_extra=_allows_extra(tool, schema))
 
 
 def short_json(value: Any) -> str:
@@ -105,7 +105,7 @@ def _path(parts: Iterable[Any]) -> str:
 # ---------------------------------------------------------------- pydantic
 
 
-def _model_check(schema: type[BaseModel], filled_in: Set[str], config: Set[str], *, open_: bool) -> Check:
+def _model_check(schema: type[BaseModel], filled_in: Set[str], config: Set[str], *, allow_extra: bool) -> ArgumentCheck:
     """Check by a pydantic model, without what LangGraph fills in.
 
     `config` are fields for the run's configuration: a model may give them, and they are not read.
@@ -117,7 +117,7 @@ def _model_check(schema: type[BaseModel], filled_in: Set[str], config: Set[str],
     unread = hidden | config
 
     def check(args: dict[str, Any]) -> str | None:
-        extra = [name for name in args if name in hidden or (name not in taken | config and not open_)]
+        extra = [name for name in args if name in hidden or (name not in taken | config and not allow_extra)]
         given = {name: value for name, value in args.items() if name not in config and name not in extra}
         faults = [_not_a_parameter(name, offered) for name in extra]
         try:
@@ -141,7 +141,7 @@ def _names_of(name: str, field: FieldInfo) -> set[str]:
     return {str(spelling) for spelling in found if spelling}
 
 
-def _is_open(tool: BaseTool, schema: type[BaseModel]) -> bool:
+def _allows_extra(tool: BaseTool, schema: type[BaseModel]) -> bool:
     """Whether the schema allows additional fields: it says so, or was made from a function with `**kwargs`."""
     if schema.model_config.get("extra") in ("allow", "ignore"):
         return True
@@ -180,7 +180,7 @@ def _pydantic_fault(error: Mapping[str, Any]) -> str:
 _COMBINING = {"additionalProperties", "patternProperties", "unevaluatedProperties", "$ref", "allOf", "anyOf", "oneOf"}
 
 
-def _json_check(schema: dict[str, Any], injected: frozenset[str]) -> Check:
+def _json_check(schema: dict[str, Any], injected: frozenset[str]) -> ArgumentCheck:
     """Check by a schema given as data.
 
     If a schema lists its parameters and does not mention others, others are not allowed, because the tool could not use
@@ -234,7 +234,7 @@ def json_schema_check(schema: Mapping[str, Any]) -> Callable[[Any], str | None]:
             yield from rules["type"](validator, types, value, schema)
 
     def fits_pattern(validator: Any, pattern: Any, value: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
-        if isinstance(value, str) and _ends_soon(pattern, value):
+        if isinstance(value, str) and _is_fast(pattern, value):
             yield from rules["pattern"](validator, pattern, value, schema)
 
     # Overlapping alternatives are common and harmless, so two matches also satisfy `oneOf`.
@@ -265,7 +265,7 @@ _LOOSE = re.compile(r"[*+]|\{\d*,\}")
 _REPEATED_GROUP = re.compile(r"\)(?:[*+]|\{)")
 
 
-def _ends_soon(pattern: str, value: str) -> bool:
+def _is_fast(pattern: str, value: str) -> bool:
     """Whether a pattern is valid and certainly fast. Any other is left to the tool."""
     if len(value) > 200 or len(_LOOSE.findall(pattern)) > 3 or _REPEATED_GROUP.search(pattern):
         return False

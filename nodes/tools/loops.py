@@ -157,7 +157,7 @@ class Loop:
 
 def canonical(name: str, args: Mapping[str, Any]) -> str:
     """Return a call's canonical form: arguments sorted at every depth, white space folded, 2.0 written as 2."""
-    return _encode([name, _folded(args, 0)])
+    return _encode([name, _canonical_value(args, 0)])
 
 
 def key_of(name: str, args: Mapping[str, Any]) -> str:
@@ -320,13 +320,13 @@ def _lines(seen: ObservedCall) -> set[str]:
 # ---------------------------------------------------------------- plain values
 
 
-def _folded(value: Any, depth: int) -> Any:
+def _canonical_value(value: Any, depth: int) -> Any:
     if depth > DEEPEST:
         return "…"
     if isinstance(value, Mapping):
-        return {str(key): _folded(inner, depth + 1) for key, inner in value.items()}
+        return {str(key): _canonical_value(inner, depth + 1) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_folded(inner, depth + 1) for inner in value]
+        return [_canonical_value(inner, depth + 1) for inner in value]
     if isinstance(value, str):
         return " ".join(value.split())
     return int(value) if isinstance(value, float) and value.is_integer() else value
@@ -337,7 +337,7 @@ def _leaves(value: Any, path: str, depth: int) -> list[tuple[str, Any]]:
         return [leaf for key, inner in value.items() for leaf in _leaves(inner, f"{path}.{key}", depth + 1)]
     if isinstance(value, list | tuple) and depth <= DEEPEST:
         return [leaf for inner in value for leaf in _leaves(inner, path, depth + 1)]
-    return [(path, value if isinstance(value, str) else _folded(value, depth))]
+    return [(path, value if isinstance(value, str) else _canonical_value(value, depth))]
 
 
 def _hash(*texts: str, size: int = 6) -> str:

@@ -154,8 +154,8 @@ def toolbox_of(
         str(tool_name(tool)): schema if isinstance(schema, dict) else {}
         for tool, schema in zip(functions, schemas, strict=True)
     }
-    _refuse_twice([*node.tools_by_name, *client])
-    denied = frozenset(_known("deny", deny, [*node.tools_by_name, *client]))
+    _refuse_duplicates([*node.tools_by_name, *client])
+    denied = frozenset(_check_known("deny", deny, [*node.tools_by_name, *client]))
     approvals = _approvals(approve, list(node.tools_by_name))
     every: list[BaseTool | dict[str, Any]] = [*node.tools_by_name.values(), *dicts]
     offered = [tool for tool in every if (tool_name(tool) or "") not in denied]
@@ -166,7 +166,7 @@ def toolbox_of(
         denied=denied,
         approve={name: approval for name, approval in approvals.items() if name not in denied},
         return_direct=frozenset(name for name, tool in node.tools_by_name.items() if tool.return_direct),
-        arguments=Arguments(node.tools_by_name.values(), _filled_in(node), client),
+        arguments=Arguments(node.tools_by_name.values(), _injected_parameters(node), client),
     )
     toolbox.check_names(controls)
     return toolbox
@@ -180,7 +180,7 @@ def _node_of(tools: Iterable[Any] | ToolNode | None) -> tuple[ToolNode, list[dic
         raise ValueError(f"`tools` must be a list of tools or a ToolNode, got {tools!r}")
     tools = list(tools or ())
     made = [_tool_of(tool) for tool in tools if not isinstance(tool, dict)]
-    _refuse_twice([tool.name for tool in made])
+    _refuse_duplicates([tool.name for tool in made])
     return ToolNode(made, handle_tool_errors=False), [tool for tool in tools if isinstance(tool, dict)]
 
 
@@ -197,13 +197,13 @@ def _tool_of(thing: Any) -> BaseTool:
     return tool_from_function(cast("Callable[..., Any]", thing))
 
 
-def _refuse_twice(names: Sequence[str]) -> None:
+def _refuse_duplicates(names: Sequence[str]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"Two tools are named {name!r}: rename one of them")
 
 
-def _known(setting: str, names: Any, known: Sequence[str]) -> list[str]:
+def _check_known(setting: str, names: Any, known: Sequence[str]) -> list[str]:
     """The names in a setting, all of which must be tools."""
     if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
         raise ValueError(f"`{setting}` must be a list of tool names, got {names!r}")
@@ -218,7 +218,7 @@ def _known(setting: str, names: Any, known: Sequence[str]) -> list[str]:
 
 def _approvals(approve: Any, known: Sequence[str]) -> dict[str, Approval]:
     """The calls that need approval, given as names or as LangChain's mapping of names to settings."""
-    names = _known("approve", approve, known)
+    names = _check_known("approve", approve, known)
     if not isinstance(approve, Mapping):
         return dict.fromkeys(names, Approval())
     return {name: _approval(name, approve[name]) for name in names if approve[name] is not False}
@@ -233,7 +233,7 @@ def _approval(name: str, settings: Any) -> Approval:
         raise ValueError(f"`approve[{name!r}]` has wrong settings, got {settings!r}: {misfits(fault)}") from None
 
 
-def _filled_in(node: ToolNode) -> dict[str, frozenset[str]]:
+def _injected_parameters(node: ToolNode) -> dict[str, frozenset[str]]:
     """The parameters that `ToolNode` injects. `runtime` is recognized by its name only."""
     return {
         name: frozenset(param for param in (*injected.state, injected.store, injected.runtime) if param is not None)
