@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 MAX_CORRECTIONS = 8
 """How often an item is corrected before that is left to the other writers."""
 
-_UNITED = (MORE_FAILURES, TASKS)
+_ADDED_TO = (MORE_FAILURES, TASKS)
 """Fields to which each writer only adds. A change's `after` holds what it added."""
 
 
@@ -62,7 +62,7 @@ def change_ops(
     item, lesson, evidence = found
     before: dict[str, Any] = {"status": lesson.status} if status else {}
     full = item_value(lesson) | item.value  # the item of another release may lack fields
-    before |= {name: full.get(name) for name in after if name not in _UNITED}
+    before |= {name: full.get(name) for name in after if name not in _ADDED_TO}
     change = Change("", lesson.id, action, shelf.clock(), by, why, status, run, before, dict(after), words)
     change = numbered(evidence, change)
     ops: list[Op] = [put(shelf.evidence_of(lesson.id), *change_record(change))]
@@ -125,7 +125,7 @@ def as_recorded(value: dict[str, Any], evidence: Evidence) -> dict[str, Any]:
     for change in evidence.standing:
         for name, new in change.after.items():
             old = right.get(name)
-            if isinstance(old, list) and (name in _UNITED or (name == "tags" and change.by == "writer")):
+            if isinstance(old, list) and (name in _ADDED_TO or (name == "tags" and change.by == "writer")):
                 right[name] = list(dict.fromkeys(mark for mark in [*old, *new] if isinstance(mark, str)))[:MAX_VALUES]
             else:
                 right[name] = new

@@ -87,7 +87,7 @@ def choose(
             why = {id: why[id] or (reason if values[id] <= values[best.id] else "") for id in why}
         worthy = [found for found in fitting if not why.get(found.lesson.id)]
     worthy = _near(worthy, scores)
-    replaced = _replaced([*always, *worthy])
+    replaced = _replaced_ids([*always, *worthy])
     offered = [found for found in worthy if found.lesson.id not in replaced]
     read = cache(Advice)
     chosen: list[Lesson] = []
@@ -96,7 +96,7 @@ def choose(
     def may_join(lesson: Lesson, texts: Iterable[str]) -> bool:
         """Whether the lesson is within the budget, and neither repeats nor contradicts one of these texts."""
         fits = tokens_of(lesson) <= budget
-        return fits and not any(_clash(read(lesson.text), read(text)) for text in texts)
+        return fits and not any(_conflict(read(lesson.text), read(text)) for text in texts)
 
     places = max(policy.max_lessons - 1, 1) if offered else policy.max_lessons
     for _, lesson, _ in always:
@@ -142,7 +142,7 @@ def _in_order(
     waiting = [
         lesson
         for lesson in sorted((found.lesson for found in fitting), key=rank)
-        if lesson.id in vouched or not any(_clash(read(lesson.text), read(other.text)) for other in vouched.values())
+        if lesson.id in vouched or not any(_conflict(read(lesson.text), read(other.text)) for other in vouched.values())
     ]
     while waiting:
         first = waiting[0]
@@ -211,7 +211,7 @@ def doubt_of(found: StoredLesson) -> str | None:
     return overlength or suspicion_of(found.lesson, found.evidence.approved_words)
 
 
-def _replaced(lessons: Sequence[StoredLesson]) -> set[str]:
+def _replaced_ids(lessons: Sequence[StoredLesson]) -> set[str]:
     """The ids of lessons that are left out because their successor is shown, or the other way round.
 
     A pattern replaces the lessons it sums up. Until it is active, those come first that are verified, told by a person
@@ -229,5 +229,5 @@ def _replaced(lessons: Sequence[StoredLesson]) -> set[str]:
     return replaced
 
 
-def _clash(text: Advice, other: Advice) -> bool:
+def _conflict(text: Advice, other: Advice) -> bool:
     return likeness(text, other) >= TOO_ALIKE or opposed(text, other)

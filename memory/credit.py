@@ -68,7 +68,7 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
     """
     topic = episode.topic or topic_for(episode.task, shelf.policy)
     episode = episode.model_copy(update={"id": storable(episode.id), "topic": topic})
-    kept = _masked(episode).model_copy(update={"created_at": episode.created_at or shelf.clock()})
+    kept = _mask(episode).model_copy(update={"created_at": episode.created_at or shelf.clock()})
     yield from _count(shelf, kept)
     if kept.reflections:  # a lesson that it wrote may have been forgotten since
         [item], forgotten = yield from at_once(read_items(shelf.episodes, [kept.id]), items_in(shelf.forgotten))
@@ -233,7 +233,7 @@ def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:
     return "loss" if any(failure.fingerprint == bound for failure in later) else "win"
 
 
-def _masked(episode: Episode) -> Episode:
+def _mask(episode: Episode) -> Episode:
     """The episode with secrets masked in its task, its failures and its reflections."""
     failures = [past.model_copy(update={"evidence": mask_secrets(past.evidence)}) for past in episode.failures]
     reflections = [

@@ -99,11 +99,11 @@ def estimate(lessons: Iterable[StoredLesson], of_topic: Tally) -> Estimate:
     evidence.
     """
     by_id = {found.lesson.id: found for found in lessons}
-    won, lost = _without(found.evidence for found in by_id.values())
+    won, lost = _runs_without(found.evidence for found in by_id.values())
     topic_share = (of_topic.won + 1) / (sum(of_topic) + 2)
     base = (won + PRIOR * topic_share) / (won + lost + PRIOR)
-    advice = _advice({id: found.lesson for id, found in by_id.items()})
-    taught = _taught(by_id.values(), advice)
+    advice = _group_by_advice({id: found.lesson for id, found in by_id.items()})
+    taught = _times_taught(by_id.values(), advice)
     values: dict[str, float] = {}
     for group in set(advice.values()):
         members = [id for id in by_id if advice[id] == group]
@@ -137,7 +137,7 @@ def recent(same: Iterable[StoredLesson]) -> Tally:
     return Tally(wins, losses)
 
 
-def _taught(lessons: Iterable[StoredLesson], advice: Mapping[str, str]) -> dict[str, float]:
+def _times_taught(lessons: Iterable[StoredLesson], advice: Mapping[str, str]) -> dict[str, float]:
     """How often each advice was taught; what was taught later counts more."""
     times: dict[tuple[str, str], set[str]] = {}
     for _, lesson, evidence in lessons:
@@ -149,7 +149,7 @@ def _taught(lessons: Iterable[StoredLesson], advice: Mapping[str, str]) -> dict[
     return found
 
 
-def _without(evidence: Iterable[Evidence]) -> Tally:
+def _runs_without(evidence: Iterable[Evidence]) -> Tally:
     """Runs won and lost without any of these lessons; each later run of the kind reduces their weight."""
     runs: dict[str, LessonRun] = {}
     for about in evidence:
@@ -167,7 +167,7 @@ def _without(evidence: Iterable[Evidence]) -> Tally:
     return Tally(won, lost)
 
 
-def _advice(lessons: Mapping[str, Lesson]) -> dict[str, str]:
+def _group_by_advice(lessons: Mapping[str, Lesson]) -> dict[str, str]:
     """For each lesson, the first one that says the same: in `text` and `when` together."""
     texts = {id: f"{lesson.text} {lesson.when}" for id, lesson in lessons.items()}
     words = {id: {word for word in tokens(text) if word.isascii()} for id, text in texts.items()}
@@ -188,7 +188,7 @@ def worth(found: StoredLesson) -> float:
     """The share of runs that a lesson is likely to win, for any kind of task."""
     id = found.lesson.id
     wins, losses = recent([found])
-    wins += max(_taught([found], {id: id})[id], 1.0)  # one being written was taught once
+    wins += max(_times_taught([found], {id: id})[id], 1.0)  # one being written was taught once
     return (wins + PRIOR / 2) / (wins + losses + PRIOR)
 
 

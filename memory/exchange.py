@@ -110,10 +110,10 @@ def _is_database(path: Path) -> bool:
 
 def legible(text: str) -> str:
     """JSON in which invisible and control characters are escaped."""
-    return text if text.isascii() and "\x7f" not in text else _UNSEEN.sub(_code, text)
+    return text if text.isascii() and "\x7f" not in text else _UNSEEN.sub(_escape, text)
 
 
-def _code(found: re.Match[str]) -> str:
+def _escape(found: re.Match[str]) -> str:
     sign = found.group()
     return sign if sign.isprintable() or unicodedata.category(sign) == "Zs" else json.dumps(sign)[1:-1]
 
@@ -128,7 +128,7 @@ def read_lines(place: Place) -> list[str]:
 def load(shelf: Shelf, place: Place, strict: bool, untrusted: bool) -> Plan[Loaded]:
     """Add all new lessons of a file, or none. With `strict` an invalid line raises an error that names it."""
     lines: list[str] = yield Wait(lambda: read_lines(place), lambda: to_thread(read_lines, place))
-    lessons, skipped = _parsed(shelf, lines, strict, untrusted)
+    lessons, skipped = _parse_lines(shelf, lines, strict, untrusted)
     items = yield from items_in(shelf.lessons)
     known = {item.key for item in items}
     texts = {_identity(item.value) for item in items}
@@ -162,7 +162,7 @@ def _identity(value: Mapping[str, Any]) -> tuple[Any, str, bool]:
     return value.get("kind"), fold(str(value.get("text"))), bool(value.get("supersedes"))
 
 
-def _parsed(shelf: Shelf, lines: Iterable[str], strict: bool, untrusted: bool) -> tuple[list[Line], int]:
+def _parse_lines(shelf: Shelf, lines: Iterable[str], strict: bool, untrusted: bool) -> tuple[list[Line], int]:
     """The lessons of these lines, and how many lines were skipped."""
     rows: list[Line] = []
     skipped = 0
@@ -170,7 +170,7 @@ def _parsed(shelf: Shelf, lines: Iterable[str], strict: bool, untrusted: bool) -
         if not line.strip():
             continue
         try:
-            rows.append(_parsed_line(shelf, line, untrusted))
+            rows.append(_parse_line(shelf, line, untrusted))
         except (ValueError, RecursionError) as error:
             if strict:
                 raise LessonError(f"line {number} is not a lesson: {_reason(error)}") from error
@@ -178,7 +178,7 @@ def _parsed(shelf: Shelf, lines: Iterable[str], strict: bool, untrusted: bool) -
     return rows, skipped
 
 
-def _parsed_line(shelf: Shelf, line: str, untrusted: bool) -> Line:
+def _parse_line(shelf: Shelf, line: str, untrusted: bool) -> Line:
     """The lesson of one line as it will be saved. A suspicious lesson is quarantined, whatever its status in the line.
 
     Only the text of an untrusted lesson and its tasks are kept, not its record, status, origin, failures or name: an
@@ -186,7 +186,7 @@ def _parsed_line(shelf: Shelf, line: str, untrusted: bool) -> Line:
     """
     if valid_text(line) != line:
         raise ValueError("it is not UTF-8")
-    raw = Line.model_validate(json.loads(line, object_pairs_hook=_object))
+    raw = Line.model_validate(json.loads(line, object_pairs_hook=_unique_keys))
     lesson = tidy(raw)
     reason = malformed(lesson)
     if reason is not None:
@@ -220,7 +220,7 @@ def _known_words(task: str) -> str:
     return " ".join([word for word in words if len(word) <= LONGEST_WORD and not word.isdecimal()][:MOST_WORDS])
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The object in a line. A duplicate key is refused, because one of its values would be lost."""
     names = [name for name, _ in pairs]
     if twice := [name for name in names if names.count(name) > 1]:

@@ -80,7 +80,7 @@ def without_texts(
     ops: list[Op] = []
     for item in episodes:
         episode = episode_in(item) if item.value.get("reflections") else None
-        if episode is not None and (without := _without(episode, hashes, texts)) != episode:
+        if episode is not None and (without := _without_texts(episode, hashes, texts)) != episode:
             marks = {name: item.value[name] for name in MARKS if item.value.get(name)}
             ops.append(put(shelf.episodes, item.key, without.model_dump(mode="json") | marks))
     return ops
@@ -99,7 +99,7 @@ def _repeats(pattern: Item, lesson: Item) -> bool:
     return isinstance(text, str) and fold(text) == fold(str(lesson.value.get("text")))
 
 
-def _without(episode: Episode, hashes: Collection[str], texts: Mapping[str, list[str]]) -> Episode:
+def _without_texts(episode: Episode, hashes: Collection[str], texts: Mapping[str, list[str]]) -> Episode:
     """The episode without each text that has one of these hashes, or holds all sentences of one of these texts. Also
     without those that say the same as a lesson that the run wrote."""
     forgotten = [sentences for given in texts.values() for text in given if (sentences := _sentences(text))]

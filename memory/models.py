@@ -34,10 +34,10 @@ def guard_objection(guard: Any, lesson: Lesson, prompts: Prompts) -> Plan[str | 
     from langgraph.errors import GraphBubbleUp  # takes as long to import as the rest of memory
 
     is_model = isinstance(guard, str) or hasattr(guard, "invoke")
-    question = prompts.render("guard", lesson=_as_data(lesson)) if is_model else lesson.text
+    question = prompts.render("guard", lesson=_lesson_text(lesson)) if is_model else lesson.text
     try:
         reply = yield ask(guard, question, "guard")
-        return _objection_in(first_line(reply)) if is_model else _reason(reply)
+        return _objection_in(first_line(reply)) if is_model else _reason_in(reply)
     except GraphBubbleUp:
         raise
     except Exception as fault:  # noqa: BLE001 - a model or function is anybody's code
@@ -73,7 +73,7 @@ def first_line(reply: Any) -> str:
     return next(filter(None, lines), "")
 
 
-def _as_data(lesson: Lesson) -> str:
+def _lesson_text(lesson: Lesson) -> str:
     occasions = [f"{label}: {text}" for label, text in (("When", lesson.when), ("Not when", lesson.when_not)) if text]
     return "\n".join([lesson.text, *occasions]).replace("<", "‹")
 
@@ -87,7 +87,7 @@ def _objection_in(reply: str) -> str | None:
     return f"the guard objects: {reason.strip() or reply or 'it gave no answer'}"
 
 
-def _reason(reply: Any) -> str | None:
+def _reason_in(reply: Any) -> str | None:
     if reply is None:
         return None
     if not isinstance(reply, str) or not reply.strip():

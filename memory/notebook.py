@@ -56,8 +56,8 @@ class ErrorNotebook:
         An unknown category or severity, or an empty description, is a `ValueError`.
         """
         tidy, known = finding_of(finding), (yield from self._read())[0]
-        kept = self._made(tidy, known, check_text(session, "session"), None, uuid4().hex[:16], Foreign(()))
-        yield from self._keep(known, [kept])
+        kept = self._new_finding(tidy, known, check_text(session, "session"), None, uuid4().hex[:16], Foreign(()))
+        yield from self._save(known, [kept])
         return kept
 
     add, aadd = both(_add)
@@ -83,10 +83,10 @@ class ErrorNotebook:
             tidy = finding_of(given)
             id = _id_of(session, tidy)
             if id not in made and all(finding["id"] != id for finding in known):
-                made[id] = self._made(tidy, [*known, *made.values()], session, score, id, foreign)
+                made[id] = self._new_finding(tidy, [*known, *made.values()], session, score, id, foreign)
         new = bool(session) and session not in {other["session"] for other in sessions}
         about = {"type": "session", "session": session, "score": score, "at": self._clock().isoformat()}
-        yield from self._keep(known, list(made.values()), about if new else None)
+        yield from self._save(known, list(made.values()), about if new else None)
         return list(made.values())
 
     record, arecord = both(_record)
@@ -127,20 +127,20 @@ class ErrorNotebook:
 
     def _recent(self, limit: int = 20) -> Plan[list[Finding]]:
         """The latest findings, newest first."""
-        return (yield from self._found())[: check_count(limit, "limit")]
+        return (yield from self._findings())[: check_count(limit, "limit")]
 
     recent, arecent = both(_recent)
 
     def _get(self, id: str) -> Plan[Finding | None]:
         """A finding by its id, or `None`."""
-        return next(iter((yield from self._found(lambda finding: finding["id"] == id))), None)
+        return next(iter((yield from self._findings(lambda finding: finding["id"] == id))), None)
 
     get, aget = both(_get)
 
     def _by_session(self, id: str) -> Plan[list[Finding]]:
         """The findings of one run, newest first."""
         session = storable(check_text(id, "id"))
-        return (yield from self._found(lambda finding: finding["session"] == session))
+        return (yield from self._findings(lambda finding: finding["session"] == session))
 
     by_session, aby_session = both(_by_session)
 
@@ -149,14 +149,14 @@ class ErrorNotebook:
         category = known_word(name, CATEGORIES)
         if category is None:
             raise ValueError(f"`category` must be one of {', '.join(CATEGORIES)}, got {name!r}")
-        return (yield from self._found(lambda finding: finding["category"] == category))
+        return (yield from self._findings(lambda finding: finding["category"] == category))
 
     by_category, aby_category = both(_by_category)
 
     def _by_tool(self, name: str) -> Plan[list[Finding]]:
         """The findings about one tool, newest first."""
         tool = check_text(name, "name")
-        return (yield from self._found(lambda finding: findings.concerns(finding, tool)))
+        return (yield from self._findings(lambda finding: findings.concerns(finding, tool)))
 
     by_tool, aby_tool = both(_by_tool)
 
@@ -199,10 +199,10 @@ class ErrorNotebook:
                 logger.warning("Left out the damaged finding %r", item.key)
         return sorted(known, key=lambda finding: (finding["order"], finding["id"])), sessions
 
-    def _found(self, wanted: Callable[[Finding], bool] | None = None) -> Plan[list[Finding]]:
+    def _findings(self, wanted: Callable[[Finding], bool] | None = None) -> Plan[list[Finding]]:
         return [finding for finding in reversed((yield from self._read())[0]) if wanted is None or wanted(finding)]
 
-    def _made(
+    def _new_finding(
         self, tidy: Finding, known: list[Finding], session: str, score: float | None, id: str, foreign: Foreign
     ) -> Finding:
         copies = (foreign.copied(tidy[name]) for name in ("suggestion", "description"))
@@ -219,7 +219,7 @@ class ErrorNotebook:
             "why": doubt or "",
         }
 
-    def _keep(self, known: list[Finding], made: list[Finding], session: Mapping[str, Any] | None = None) -> Plan[None]:
+    def _save(self, known: list[Finding], made: list[Finding], session: Mapping[str, Any] | None = None) -> Plan[None]:
         ops = [put(self._place, finding["id"], finding) for finding in made]
         if session is not None:
             ops.append(put(self._place, _session_key(session["session"]), dict(session)))

@@ -330,7 +330,7 @@ def _for_task(
     near = yield from _similarities(shelf, request)
     scores = match(index, weights, may_fit, near=near)
     best = max(scores.values(), default=0.0)
-    for key, likeness in _taught(index, words_of(request), may_fit).items():
+    for key, likeness in _taught_by_similar_tasks(index, words_of(request), may_fit).items():
         # A lesson that the same task taught fits as well as the best by words.
         scores[key] = max(scores.get(key, 0.0), 1.0, likeness * best)
     fit: dict[str, Fit] = {}
@@ -350,7 +350,7 @@ def _for_task(
     return fit
 
 
-def _taught(index: Index, words: frozenset[str], usable: Callable[[Item], bool]) -> dict[str, float]:
+def _taught_by_similar_tasks(index: Index, words: frozenset[str], usable: Callable[[Item], bool]) -> dict[str, float]:
     """The lessons taught by the tasks most like this one, and the share of the words of such a task in this request."""
     with index.lock:
         rarities = {word: _weight(word) * index.rarity(word, of_tasks=True) for word in words}

@@ -12,7 +12,7 @@ from langchain_core.messages.tool import tool_call
 
 from langgraph_reflexion.nodes.tools.arguments import short_json
 from langgraph_reflexion.schemas import Action, Decision, Signal
-from langgraph_reflexion.text.json_text import TangledError, Whole, after_thinking, place, valid_text, values_in
+from langgraph_reflexion.text.json_text import Parsed, UnreadableError, after_thinking, place, valid_text, values_in
 
 FIELDS = ("thought", "action", "tool", "tool_input", "final")
 
@@ -29,7 +29,7 @@ class Invalid:
     tool: str | None = None
 
 
-class _UnreadableError(Exception):
+class _InvalidReplyError(Exception):
     """A reply that cannot be parsed, with the reason."""
 
     def __init__(self, message: str, signal: Signal = "parse_error") -> None:
@@ -45,9 +45,9 @@ def read_object(text: str, *, controls: Collection[str] = ("replan", "ask_user")
     """
     try:
         return _decision(_only_decision(after_thinking(valid_text(text))), controls)
-    except _UnreadableError as error:
+    except _InvalidReplyError as error:
         return error.invalid
-    except TangledError as error:
+    except UnreadableError as error:
         return Invalid("parse_error", f"The reply cannot be read: {error}.")
 
 
@@ -66,24 +66,24 @@ def _only_decision(text: str) -> dict[str, Any]:
     meant = [value for value in candidates if _looks_like_a_decision(value.value)] or candidates
     meant = [value for value in meant if not _is_example(value.value)] or meant
     for value in meant:
-        if value.twice is not None:
-            message = f"The reply is ambiguous: the key `{value.twice}` is given twice in one object."
-            raise _UnreadableError(message, "rule_violation")
+        if value.duplicate_key is not None:
+            message = f"The reply is ambiguous: the key `{value.duplicate_key}` is given twice in one object."
+            raise _InvalidReplyError(message, "rule_violation")
     if len({json.dumps(value.value, sort_keys=True) for value in meant}) > 1:
         message = "The reply is ambiguous: it holds several different objects; write exactly one."
-        raise _UnreadableError(message, "rule_violation")
+        raise _InvalidReplyError(message, "rule_violation")
     return dict(meant[0].value)
 
 
-def _candidates(text: str) -> list[Whole]:
+def _candidates(text: str) -> list[Parsed]:
     """Return the objects that hold at least one of a decision's fields.
 
     A reply with a truncated decision, or with a field outside any object, is refused, because the decision is unclear.
     """
-    found: list[Whole] = []
+    found: list[Parsed] = []
     at, outside = 0, ""
     for value in values_in(text):
-        if isinstance(value, Whole):
+        if isinstance(value, Parsed):
             outside += text[at : value.start] + " "
             at = value.end
             found.append(value)
@@ -92,19 +92,19 @@ def _candidates(text: str) -> list[Whole]:
             or value.keys & set(FIELDS)
             or _ACTION.search(text, value.start, value.end)
         ):
-            raise _UnreadableError(f"The reply cannot be read: {value.why} ({place(text, value.at)}).")
+            raise _InvalidReplyError(f"The reply cannot be read: {value.why} ({place(text, value.at)}).")
     candidates = _with_fields(found)
     if candidates and (piece := _FIELD.search(outside + text[at:])):
-        raise _UnreadableError(f"The reply cannot be read: {piece[0]} stands outside of any object.")
+        raise _InvalidReplyError(f"The reply cannot be read: {piece[0]} stands outside of any object.")
     if not candidates:
         missing = (
             f"it holds no object with the fields {', '.join(FIELDS)}" if found else "there is no JSON object in it"
         )
-        raise _UnreadableError(f"The reply cannot be read: {missing}.")
+        raise _InvalidReplyError(f"The reply cannot be read: {missing}.")
     return candidates
 
 
-def _with_fields(found: list[Whole]) -> list[Whole]:
+def _with_fields(found: list[Parsed]) -> list[Parsed]:
     return [value for value in found if isinstance(value.value, dict) and not value.value.keys().isdisjoint(FIELDS)]
 
 
@@ -133,7 +133,7 @@ def _is_placeholder(value: Any) -> bool:
 
 def _decision(value: dict[str, Any], controls: Collection[str]) -> Decision:
     if faults := list(_faults(value, controls)):
-        raise _UnreadableError("; ".join(faults) + ".", "rule_violation")
+        raise _InvalidReplyError("; ".join(faults) + ".", "rule_violation")
     action: Action = value["action"]
     thought = value["thought"] or ""
     if action == "tool_call":

@@ -10,7 +10,14 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.graph.message import push_message
 
 from langgraph_reflexion.nodes.models.choice import Model
-from langgraph_reflexion.text.json_text import OpenError, TangledError, Torn, after_thinking, unescape, values_in
+from langgraph_reflexion.text.json_text import (
+    Broken,
+    UnfinishedError,
+    UnreadableError,
+    after_thinking,
+    unescape,
+    values_in,
+)
 
 MOST_READS = 50
 """Parses of a reply while it arrives. Two are enough for a real one. A reply that needs more is not streamed."""
@@ -95,9 +102,9 @@ class FinalText:
             return ""
         try:
             return self._find_answer(after_thinking(self._text))
-        except OpenError:
+        except UnfinishedError:
             return ""
-        except TangledError:
+        except UnreadableError:
             self._done = True
             return ""
 
@@ -123,7 +130,7 @@ class FinalText:
                 return str(fields["final"])
             elif (
                 action == "finish"
-                and isinstance(found, Torn)
+                and isinstance(found, Broken)
                 and (found.open_key, found.depth) == ("final", 1)
                 and text[found.at : found.at + 1] in ("'", '"')
             ):

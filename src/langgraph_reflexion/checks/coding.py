@@ -13,7 +13,7 @@ from typing import Any
 
 from langgraph_reflexion.checks.check import Check, contents_of
 from langgraph_reflexion.checks.runner import make_encoder
-from langgraph_reflexion.checks.sandbox import Isolation, Ran, find_isolation, run_code
+from langgraph_reflexion.checks.sandbox import CaseResult, Isolation, find_isolation, run_code
 from langgraph_reflexion.driver import Waits, in_thread
 from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.schemas import Run, Verdict
@@ -35,7 +35,7 @@ def test_cases(cases: Sequence[tuple[str, Any]], timeout: float = 5, memory_mb: 
     """
     if isinstance(cases, (str, bytes)) or not isinstance(cases, Sequence) or not cases:
         raise ValueError(f"`test_cases` takes a list of one or more (expression, value), got {cases!r}")
-    wanted = [_case(case) for case in cases]
+    wanted = [_check_case(case) for case in cases]
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 86_400:
         raise ValueError(f"`timeout` must be a number of seconds above 0 and below 86,400, got {timeout!r}")
     if isinstance(memory_mb, bool) or not isinstance(memory_mb, int) or memory_mb < 64:
@@ -44,13 +44,13 @@ def test_cases(cases: Sequence[tuple[str, Any]], timeout: float = 5, memory_mb: 
     def judge(answer: Any, _run: Run) -> Waits[Verdict]:
         code, issues = code_of(answer, statements=True), []
         isolation: Isolation = yield in_thread(find_isolation, own=True)
-        ran: Ran | None = None
+        ran: CaseResult | None = None
         for expression, expected in wanted:
             if ran is None or ran.loaded:  # code that does not load fails every case in the same way
                 ran = yield from run_code(code, expression, float(timeout), memory_mb, isolation)
             if ran.fault or not same_value(ran.value, expected):
                 got = bounded(ran.fault, SHOWN * 3) if ran.fault else bounded(ran.shown, SHOWN)
-                issues.append(f"{bounded(expression, SHOWN)}: expected {_shown(expected)}, got {got}")
+                issues.append(f"{bounded(expression, SHOWN)}: expected {_short_repr(expected)}, got {got}")
         passed = len(wanted) - len(issues)
         feedback = f"Not isolated on this machine: {isolation.missing}." if isolation.missing else ""
         return Verdict(passed=not issues, score=float(passed * 100 // len(wanted)), issues=issues, feedback=feedback)
@@ -61,7 +61,7 @@ def test_cases(cases: Sequence[tuple[str, Any]], timeout: float = 5, memory_mb: 
 test_cases.__test__ = False  # type: ignore[attr-defined]  # pytest takes the name for a test
 
 
-def _case(case: Any) -> tuple[str, Any]:
+def _check_case(case: Any) -> tuple[str, Any]:
     if not isinstance(case, (tuple, list)) or len(case) != 2 or not isinstance(case[0], str):
         raise ValueError(f"a test case must be a pair of an expression and its value, got {case!r}")
     expression, expected = case
@@ -113,7 +113,7 @@ def _same(ours: Any, theirs: Any) -> bool:
     return bool(ours == theirs)
 
 
-def _shown(value: Any) -> str:
+def _short_repr(value: Any) -> str:
     try:
         return bounded(repr(value), SHOWN)
     except ValueError:  # a whole number of more digits than Python writes

@@ -34,7 +34,7 @@ def _in_turn(name: str, members: Sequence[NamedCheck], *, stop_at_refusal: bool)
 
         judged = yield from verdicts_on(members, answer, run, Meter(), stop_after=refuses)
         accepted, score = combine_verdicts(judged.verdicts, run.success_score)
-        return _merged(judged, judged.verdicts, accepted, score)
+        return _merge(judged, judged.verdicts, accepted, score)
 
     return _combination(name, judge, members)
 
@@ -50,12 +50,12 @@ def any_of(*checks: Any) -> Check:
         judged = yield from verdicts_on(members, answer, run, Meter(), stop_after=accepts)
         accepting = [verdict for verdict in judged.verdicts if accepts(verdict)]
         if accepting:
-            return _merged(judged, accepting[:1], True, accepting[0].score)
+            return _merge(judged, accepting[:1], True, accepting[0].score)
         decisions = [is_accepted(verdict, run.success_score) for verdict in judged.verdicts]
         if not decisions or None in decisions:
-            return _merged(judged, judged.verdicts, None, None)
+            return _merge(judged, judged.verdicts, None, None)
         scores = [verdict.score for verdict in judged.verdicts if verdict.score is not None]
-        return _merged(judged, judged.verdicts, False, max(scores, default=None))
+        return _merge(judged, judged.verdicts, False, max(scores, default=None))
 
     return _combination("any_of", judge, members)
 
@@ -80,9 +80,9 @@ def weighted(*pairs: tuple[Any, float], pass_score: float = 80) -> Check:
         points = [_points(verdict, run.success_score, pass_score) for verdict in judged.by_check]
         counted = [(weight, point) for weight, point in zip(weights, points, strict=True) if point is not None]
         if not counted:
-            return _merged(judged, judged.verdicts, None, None)
+            return _merge(judged, judged.verdicts, None, None)
         score = sum(weight * point for weight, point in counted) / sum(weight for weight, _ in counted)
-        return _merged(judged, judged.verdicts, score >= pass_score, score)
+        return _merge(judged, judged.verdicts, score >= pass_score, score)
 
     return _combination("weighted", judge, members)
 
@@ -134,7 +134,7 @@ def _combination(name: str, judge: Judge, members: Sequence[NamedCheck]) -> Chec
     return Check(name, judge, asks_model, wants_model, any(check.asks_person for check in members), reads_run=True)
 
 
-def _merged(judged: Judged, verdicts: Sequence[Verdict], passed: bool | None, score: float | None) -> Verdict:
+def _merge(judged: Judged, verdicts: Sequence[Verdict], passed: bool | None, score: float | None) -> Verdict:
     """One verdict with the feedback of all these, each under the name of its check."""
     issues: list[str] = []
     dimensions: dict[str, Dimension] = {}

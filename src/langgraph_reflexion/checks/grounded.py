@@ -101,7 +101,7 @@ def grounded() -> Check:
     """
 
     def judge(answer: Any, run: Run) -> Waits[Verdict]:
-        text = _both_ends(content_of(answer), LONGEST_ANSWER)
+        text = _cut_middle(content_of(answer), LONGEST_ANSWER)
         source = _relevant_part("\n".join([run.task, *run.observations]), text)
 
         # A long source takes a second, so the event loop does not read it.
@@ -112,7 +112,7 @@ def grounded() -> Check:
     return Check("grounded", judge, reads_run=True)
 
 
-def _both_ends(text: str, most: int) -> str:
+def _cut_middle(text: str, most: int) -> str:
     """Return the text, or both its ends without a note on the cut, which would be read as a claim."""
     return text if len(text) <= most else f"{text[: most * 3 // 4]}\n{text[-(most // 4) :]}"
 
@@ -128,7 +128,7 @@ def _relevant_part(source: str, answer: str) -> str:
         for part in re.split(r"(?<=[.!?。\n])", source)
         if not wanted.isdisjoint(re.findall(r"\w{2,}", part.casefold())) or (has_numbers and re.search(r"\d", part))
     ]
-    return _both_ends("".join(dict.fromkeys(kept)), LONGEST_SOURCE)
+    return _cut_middle("".join(dict.fromkeys(kept)), LONGEST_SOURCE)
 
 
 def _unknown_in(answer: str, question: str, text: str) -> Iterator[str]:
@@ -313,12 +313,12 @@ class _Source:
             return True
         if is_approximate and any(abs(value - n) <= 0.05 * n for n in self.numbers if n > 12 and not 1000 < n < 2100):
             return True
-        return is_computed and self._follows(value)
+        return is_computed and self._is_computable(value)
 
     def _has(self, value: float) -> bool:
         return round(value, 6) in self.numbers or value in self._listed
 
-    def _follows(self, value: float) -> bool:
+    def _is_computable(self, value: float) -> bool:
         """Whether it is a small count, the sum of all numbers, or the result of one operation on two of them."""
         if (value.is_integer() and 0 < value <= 5) or abs(sum(self.numbers) - value) < 1e-6:
             return True

@@ -31,8 +31,8 @@ from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Dimension, Run, Verdict
 from langgraph_reflexion.text import draw
 from langgraph_reflexion.text.json_text import (
-    TangledError,
-    Whole,
+    Parsed,
+    UnreadableError,
     fields_in,
     fold_key,
     score_in,
@@ -112,16 +112,16 @@ def llm_judge(
             criteria=wanted,
             dimensions=", ".join(meanings),
         )
-        chosen = _chosen_model(judge, run, "llm_judge")
+        chosen = _model_for(judge, run, "llm_judge")
         meter = Meter()
         try:
-            reply = yield from _reply_of(chosen, prompt, "judge", run, schema, meter)
+            reply = yield from _ask(chosen, prompt, "judge", run, schema, meter)
         except Exception as error:
             raise_control_flow(error)
-            _record(run, prompt, "", None, describe(error), meter)
+            _emit_step(run, prompt, "", None, describe(error), meter)
             raise
         verdict = read_verdict(reply, run.success_score, meanings)
-        _record(run, prompt, reply, verdict, None, meter)
+        _emit_step(run, prompt, reply, verdict, None, meter)
         return verdict
 
     return Check("llm_judge", judging, asks_model=True, wants_model=judge is None, reads_run=True)
@@ -169,14 +169,14 @@ def _schema(keys: tuple[str, str, str], dimensions: Iterable[str]) -> dict[str, 
 # ---------------------------------------------------------------- asking
 
 
-def _chosen_model(model: Runnable[Any, Any] | None, run: Run, check: str) -> Runnable[Any, Any]:
+def _model_for(model: Runnable[Any, Any] | None, run: Run, check: str) -> Runnable[Any, Any]:
     chosen: Runnable[Any, Any] | None = model if model is not None else run.model
     if chosen is None:
         raise ValueError(f"`{check}` has no model, and there is no agent whose model it could use: pass it a model")
     return chosen
 
 
-def _reply_of(
+def _ask(
     model: Runnable[Any, Any],
     prompt: str,
     name: str,
@@ -191,7 +191,7 @@ def _reply_of(
         place = config.get("configurable") or {"thread_id": uuid4().hex}
         named: RunnableConfig = {**config, "run_name": name, "configurable": place}
         final = yield call_silently(model, {"messages": [message]}, named, recursion_limit=STEPS_OF_A_GRAPH)
-        return _last_words(final)
+        return _graph_answer(final)
     options: dict[str, Any] = {"retries": run.model_retries, "silent_as": name}
     # A sequence, as `with_structured_output` returns, has its own format.
     if schema is None or isinstance(model, RunnableSequence):
@@ -206,7 +206,7 @@ def _current_config() -> RunnableConfig:
     return var_child_runnable_config.get() or {}
 
 
-def _record(run: Run, prompt: str, reply: str, verdict: Verdict | None, fault: str | None, meter: Meter) -> None:
+def _emit_step(run: Run, prompt: str, reply: str, verdict: Verdict | None, fault: str | None, meter: Meter) -> None:
     """The judge's request, reply and cost, as an event."""
     emit_step(
         _current_config(),
@@ -230,7 +230,7 @@ def _is_graph(model: Any) -> bool:
     return isinstance(model, PregelProtocol)
 
 
-def _last_words(final: Any) -> str:
+def _graph_answer(final: Any) -> str:
     """A graph's answer: its structured response, else its last message."""
     if (structured := field_of(final, "structured_response")) is not None:
         return to_json(structured).decode()
@@ -251,11 +251,11 @@ def read_verdict(text: str, success_score: float = 80, dimensions: Iterable[str]
     """
     named = {fold_key(name) for name in dimensions}
     try:
-        objects = [found for found in values_in(without_thinking(text)) if isinstance(found, Whole)]
-    except TangledError as fault:
+        objects = [found for found in values_in(without_thinking(text)) if isinstance(found, Parsed)]
+    except UnreadableError as fault:
         return _unreadable(str(fault))
     verdicts = [(fields, found) for found in objects if (fields := _fields(found.value, named))]
-    if any(found.twice is not None or _has_key_twice(found.value) for _, found in verdicts):
+    if any(found.duplicate_key is not None or _has_key_twice(found.value) for _, found in verdicts):
         return _unreadable("it gives a key twice")
     if len({json.dumps(fields, sort_keys=True) for fields, _ in verdicts}) != 1:
         return _unreadable(
@@ -353,12 +353,12 @@ def consistent(k: int = 3, agree: float = 0.6, model: Any = None) -> Check:
     other = model_for(model, "model")
 
     def judging(answer: Any, run: Run) -> Waits[Verdict]:
-        chosen = _chosen_model(other, run, "consistent")
+        chosen = _model_for(other, run, "consistent")
         observations = fenced(bounded("\n\n".join(run.observations))) or "none"
         prompt = (run.prompts or Prompts()).render("again", task=fenced(bounded(run.task)), observations=observations)
         replies = []
         for _ in range(k):
-            replies.append((yield from _reply_of(chosen, prompt, "again", run)).strip())
+            replies.append((yield from _ask(chosen, prompt, "again", run)).strip())
         text = text_of(answer)
         others = [reply for reply in replies if not _agree(reply, text)]
         agreeing = k - len(others)

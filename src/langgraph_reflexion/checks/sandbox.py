@@ -73,7 +73,7 @@ class Isolation:
     missing: str = ""
 
 
-class Ran(NamedTuple):
+class CaseResult(NamedTuple):
     """The result of one expression: its value, or what went wrong."""
 
     value: Any = None
@@ -84,7 +84,7 @@ class Ran(NamedTuple):
     """Whether the code itself ran to its end, so that another expression may fare better."""
 
 
-class _End(NamedTuple):
+class _ProcessEnd(NamedTuple):
     """How a process ended: its output, its status, and whether it timed out."""
 
     output: bytes
@@ -92,11 +92,11 @@ class _End(NamedTuple):
     late: bool
 
 
-def run_code(code: str, expression: str, timeout: float, memory_mb: int, isolation: Isolation) -> Waits[Ran]:
+def run_code(code: str, expression: str, timeout: float, memory_mb: int, isolation: Isolation) -> Waits[CaseResult]:
     """Return the value of an expression on this code."""
     token = secrets.token_hex(16)
     job = _job(isolation, code, expression, timeout, memory_mb, token)
-    end = yield either(_run, _run_later, isolation, job, timeout + GRACE)
+    end = yield either(_run, _arun, isolation, job, timeout + GRACE)
     return _read(end, token.encode("ascii"), timeout)
 
 
@@ -115,24 +115,24 @@ def _job(isolation: Isolation, code: str, expression: str, timeout: float, memor
     return json.dumps(job).encode("ascii")
 
 
-def _read(end: _End, token: bytes, timeout: float) -> Ran:
+def _read(end: _ProcessEnd, token: bytes, timeout: float) -> CaseResult:
     """Read the reply: "loaded" if the code ran, then one line that begins with this run's token."""
     loaded = end.output.startswith(b"loaded\n")
     line = end.output.removeprefix(b"loaded\n")
     if not line:
-        return Ran(fault=_why_no_reply(end, timeout), loaded=loaded)
+        return CaseResult(fault=_why_no_reply(end, timeout), loaded=loaded)
     if not line.startswith(token) or line.count(b"\n") != 1 or not line.endswith(b"\n"):
-        return Ran(fault="it wrote to the pipe of the reply", loaded=loaded)
+        return CaseResult(fault="it wrote to the pipe of the reply", loaded=loaded)
     try:
         kind, first, second = json.loads(line[len(token) :])
     except (ValueError, RecursionError):
-        return Ran(fault="its reply cannot be read", loaded=loaded)
+        return CaseResult(fault="its reply cannot be read", loaded=loaded)
     if kind == "value" and loaded:
-        return Ran(value=first, shown=str(second))
-    return Ran(fault=str(second), loaded=first == "case")
+        return CaseResult(value=first, shown=str(second))
+    return CaseResult(fault=str(second), loaded=first == "case")
 
 
-def _why_no_reply(end: _End, timeout: float) -> str:
+def _why_no_reply(end: _ProcessEnd, timeout: float) -> str:
     status = end.status or 0
     number = -status if status < 0 else status - 128 if status > 128 else 0  # a shell adds 128 to a signal
     ended_by = signal.Signals(number).name if number in set(signal.Signals) else ""
@@ -217,15 +217,15 @@ def _options(isolation: Isolation) -> dict[str, Any]:
     return {**pipes, "env": env, "cwd": "/", "start_new_session": True, **isolation.options}
 
 
-def _run(isolation: Isolation, job: bytes, seconds: float) -> _End:
+def _run(isolation: Isolation, job: bytes, seconds: float) -> _ProcessEnd:
     return _finish(_start(isolation), job, seconds)
 
 
-async def _run_later(isolation: Isolation, job: bytes, seconds: float) -> _End:
+async def _arun(isolation: Isolation, job: bytes, seconds: float) -> _ProcessEnd:
     """Run it in a thread of its own: even its start blocks. Cancelling ends the process, also one yet to start."""
     started: Future[subprocess.Popen[bytes]] = Future()
 
-    def run() -> _End:
+    def run() -> _ProcessEnd:
         process = _start(isolation)
         started.set_result(process)
         return _finish(process, job, seconds)
@@ -241,7 +241,7 @@ def _start(isolation: Isolation) -> subprocess.Popen[bytes]:
     return subprocess.Popen((*isolation.prefix, *PYTHON, RUNNER), **_options(isolation))
 
 
-def _finish(process: subprocess.Popen[bytes], job: bytes, seconds: float) -> _End:
+def _finish(process: subprocess.Popen[bytes], job: bytes, seconds: float) -> _ProcessEnd:
     """Give the process its job and wait for its end, which comes after so many seconds at the latest."""
     late = threading.Event()
 
@@ -265,7 +265,7 @@ def _finish(process: subprocess.Popen[bytes], job: bytes, seconds: float) -> _En
         finally:
             timer.cancel()
             _kill(process)
-    return _End(output, process.returncode, late.is_set())
+    return _ProcessEnd(output, process.returncode, late.is_set())
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

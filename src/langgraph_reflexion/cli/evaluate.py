@@ -114,14 +114,14 @@ async def _evaluate(args: argparse.Namespace, experiment: Experiment, folder: Pa
                 return 130
         ids = {task.id for task in experiment.tasks}
         found = {name: [result for result in all_ if result.task in ids] for name, all_ in results.items()}
-        _show_end(args, experiment, folder, found, page)
+        _show_results(args, experiment, folder, found, page)
         if new:
             seconds = format_seconds(time.monotonic() - began)
             page.line(f"{count_of(len(new), 'task')} in {seconds}, up to {args.concurrency} at once")
         return 1 if any(result.error for result in flatten(results)) else 0
 
 
-def _show_end(
+def _show_results(
     args: argparse.Namespace, experiment: Experiment, folder: Path, results: dict[str, list[Result]], page: Page
 ) -> None:
     tasks, figures = experiment.tasks, figures_of(experiment.plan())

@@ -51,15 +51,15 @@ class HandlerModel(Runnable[Any, Any]):
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AIMessage:
         try:
-            return self._read(self._handler(self._with(input)))
+            return self._read(self._handler(self._request_for(input)))
         except StructuredOutputValidationError as error:
-            return self._misfit(error)
+            return self._read_misfit(error)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AIMessage:
         try:
-            return self._read(await self._handler(self._with(input)))
+            return self._read(await self._handler(self._request_for(input)))
         except StructuredOutputValidationError as error:
-            return self._misfit(error)
+            return self._read_misfit(error)
 
     def reply(self, state: State, name: str | None) -> ModelResponse[Any]:
         """The model's response for the conversation."""
@@ -71,7 +71,7 @@ class HandlerModel(Runnable[Any, Any]):
             return response
         return replace(response, result=[message if isinstance(part, AIMessage) else part for part in response.result])
 
-    def _with(self, messages: Sequence[AnyMessage]) -> ModelRequest[Any]:
+    def _request_for(self, messages: Sequence[AnyMessage]) -> ModelRequest[Any]:
         """The request with this prompt. A system message that was among the messages stays there."""
         first, system, theirs = messages[0] if messages else None, self._request.system_message, self._request.messages
         is_theirs = system is None and bool(theirs) and isinstance(theirs[0], SystemMessage)
@@ -108,7 +108,7 @@ class HandlerModel(Runnable[Any, Any]):
         ]
         return reply.model_copy(update={"tool_calls": calls, "invalid_tool_calls": wrong})
 
-    def _misfit(self, error: StructuredOutputValidationError) -> AIMessage:
+    def _read_misfit(self, error: StructuredOutputValidationError) -> AIMessage:
         """Handle an answer that does not fit the response format. If the caller wants the exception, raise it."""
         if isinstance(self._request.response_format, ToolStrategy):
             raise error

@@ -1,4 +1,4 @@
-"""JSON as models write it: values found in running text, read leniently, never by a guess."""
+"""JSON as models write it: find values in running text and read them leniently, without guessing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEPTH = 100
 """Maximum nesting of objects and lists. Real decisions are far below it."""
 
 SPARE_WORK = 10_000
-"""Tokens that may be read more than once, beyond one reading of the text: bounds what hostile nesting costs."""
+"""Tokens that may be read again after one reading of the whole text. This bounds the cost of hostile nesting."""
 
 LONGEST_NUMBER = 4_000
 """Digits of an integer: Python refuses to read more than 4,300."""
@@ -39,36 +39,37 @@ _FENCE = re.compile(r"^[ \t]*```[\w+-]*[ \t]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTI
 
 
 @dataclass(frozen=True)
-class Whole:
-    """A value that stands in the text from `start` to `end`; `twice` is a key that one of its objects gives twice."""
+class Parsed:
+    """A value of the text from `start` to `end`."""
 
     value: Any
     start: int
     end: int
-    twice: str | None = None
+    duplicate_key: str | None = None
+    """A key that one of its objects has twice."""
 
 
 @dataclass(frozen=True)
-class Torn:
-    """Something that opens like a value at `start` and cannot be read past `at`.
-
-    `end` is where its braces close by count, quotes aside. `fields` are those of the outermost object that were read,
-    `open_key` is the key whose value was not, `depth` counts the objects and lists that were open. `certain` says that
-    a quoted key with its colon was read, so that it is no mere brace in prose.
-    """
+class Broken:
+    """Text that begins like a value at `start` and cannot be read past `at`."""
 
     start: int
     at: int
     end: int
+    """Where its braces are closed, without regard to quotes."""
     why: str
     fields: dict[str, Any] = field(default_factory=dict)
+    """The fields of the outermost object that were read."""
     open_key: str = ""
+    """The key of the outermost object whose value could not be read."""
     depth: int = 0
+    """How many objects and lists were open."""
     certain: bool = False
+    """Whether a quoted key with its colon was read, so that it is not just a brace in prose."""
 
     @property
     def keys(self) -> frozenset[str]:
-        """The keys of the outermost object, that of an unreadable value too."""
+        """The keys of the outermost object, also that of a value that could not be read."""
         return frozenset(key for key in (*self.fields, self.open_key) if key)
 
 
@@ -76,11 +77,11 @@ class JsonError(ValueError):
     """A reply holds no JSON value that can be read; the message says why, for the model."""
 
 
-class TangledError(ValueError):
-    """The text takes more work than a reply is worth, or nests too deep."""
+class UnreadableError(ValueError):
+    """The text takes too much work to read, or is nested too deeply."""
 
 
-class OpenError(TangledError):
+class UnfinishedError(UnreadableError):
     """The text ends inside a comment or the reasoning before it. More text may complete it."""
 
 
@@ -98,19 +99,19 @@ def read_json(text: str) -> Any:
     try:
         text = after_thinking(text)
         all_of_it = only_value(text)
-        found = all_of_it if isinstance(all_of_it, Whole) else None
+        found = all_of_it if isinstance(all_of_it, Parsed) else None
         found = found or _largest(only_value(fence[1]) for fence in _FENCE.finditer(text))
         if found is None:
             values = list(values_in(text))
-            if values and isinstance(torn := values[-1], Torn) and torn.certain:
-                raise JsonError(f"The reply cannot be read: {torn.why} ({place(text, torn.at)}).")
+            if values and isinstance(last := values[-1], Broken) and last.certain:
+                raise JsonError(f"The reply cannot be read: {last.why} ({place(text, last.at)}).")
             found = _largest(values)
-    except TangledError as error:
+    except UnreadableError as error:
         raise JsonError(f"The reply cannot be read: {error}.") from error
     if found is None:
         raise JsonError("The reply cannot be read: there is no JSON object in it.")
-    if found.twice is not None:
-        raise JsonError(f"The reply is ambiguous: the key `{found.twice}` is given twice in one object.")
+    if found.duplicate_key is not None:
+        raise JsonError(f"The reply is ambiguous: the key `{found.duplicate_key}` is given twice in one object.")
     return found.value
 
 
@@ -137,36 +138,36 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _largest(found: Iterable[Whole | Torn]) -> Whole | None:
+def _largest(found: Iterable[Parsed | Broken]) -> Parsed | None:
     """Return the longest object, else the longest list."""
     return max(
-        (value for value in found if isinstance(value, Whole) and isinstance(value.value, dict | list)),
+        (value for value in found if isinstance(value, Parsed) and isinstance(value.value, dict | list)),
         key=lambda value: (isinstance(value.value, dict), value.end - value.start),
         default=None,
     )
 
 
-def values_in(text: str) -> Iterator[Whole | Torn]:
+def values_in(text: str) -> Iterator[Parsed | Broken]:
     """Yield the objects and lists that stand side by side in the text, whatever prose is around them.
 
-    A value inside another, or inside a string of another, is not yielded. After something `Torn` that is certainly
-    meant as a value the text is not read on, because nobody can say where it was to end. Raises `TangledError`.
+    A value inside another, or inside a string of another, is not yielded. Nothing is read after a `Broken` value that
+    is certainly meant as one, because it is unclear where it should end. Raises `UnreadableError`.
     """
     reader, at = _Reader(text), 0
     while opening := _OPENING.search(text, at):
         found = reader.value_at(opening.start())
         yield found
-        if isinstance(found, Torn) and found.certain:
+        if isinstance(found, Broken) and found.certain:
             return
         # A bracket in prose is ignored. Code in braces is skipped as a whole.
-        at = found.end if isinstance(found, Whole) or found.keys else opening.end()
+        at = found.end if isinstance(found, Parsed) or found.keys else opening.end()
 
 
-def only_value(text: str) -> Whole | Torn:
-    """Return the value that is the whole of the text, of any shape; a number or a string too. Raises `TangledError`."""
+def only_value(text: str) -> Parsed | Broken:
+    """Return the value that the whole text is, also a number or a string. Raises `UnreadableError`."""
     found = _Reader(text).value_at(0)
-    if isinstance(found, Whole) and (end := _blank_end(text, found.end)) < len(text):
-        return Torn(found.start, end, len(text), "something follows the value")
+    if isinstance(found, Parsed) and (end := _blank_end(text, found.end)) < len(text):
+        return Broken(found.start, end, len(text), "something follows the value")
     return found
 
 
@@ -205,7 +206,7 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def fields_in(value: Any, names: Iterable[str]) -> dict[str, Any]:
-    """The fields of an object that have one of these names, in any spelling. The name itself goes before others."""
+    """The fields of an object that have one of these names, in any spelling. The exact name takes precedence."""
     known = {fold_key(name): name for name in names}
     given = value if isinstance(value, dict) else {}
     folded = {known[fold_key(key)]: item for key, item in given.items() if fold_key(key) in known}
@@ -237,7 +238,7 @@ def after_thinking(text: str) -> str:
         return text
     _, end, rest = text.partition(THINKING_END)
     if not end:
-        raise OpenError(f"it ends inside {THINKING}")
+        raise UnfinishedError(f"it ends inside {THINKING}")
     return rest
 
 
@@ -245,12 +246,12 @@ def without_thinking(text: str) -> str:
     """Return the same text, or an empty one if the reasoning has no end."""
     try:
         return after_thinking(text).strip()
-    except TangledError:
+    except UnreadableError:
         return ""
 
 
 def place(text: str, at: int) -> str:
-    """Return a position as a person counts it, with the words that stand there."""
+    """Return a position as line and column, with the words at that place."""
     line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
     near = " ".join(text[at : at + 30].split())
     return f"line {line}, column {column}" + (f", near {near!r}" if near else ", the end of the text")
@@ -264,17 +265,17 @@ class _StopError(Exception):
 
 
 class _Reader:
-    """Reads values one after another, with a bound on all the work together."""
+    """Reads values one after another, with one limit on the work for all of them."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.work = 0
 
-    def value_at(self, start: int) -> Whole | Torn:
+    def value_at(self, start: int) -> Parsed | Broken:
         self.depth = 0
         self.outer: dict[str, Any] = {}
         self.open_key = ""
-        self.twice: str | None = None
+        self.duplicate_key: str | None = None
         self.certain = False
         self.work += 10
         try:
@@ -282,15 +283,15 @@ class _Reader:
         except _StopError as stop:
             keys = bool(self.outer or self.open_key)
             end = _closing(self.text, start) if keys else start + 1
-            return Torn(start, stop.at, end, stop.why, self.outer, self.open_key, self.depth, self.certain)
-        return Whole(value, start, end, self.twice)
+            return Broken(start, stop.at, end, stop.why, self.outer, self.open_key, self.depth, self.certain)
+        return Parsed(value, start, end, self.duplicate_key)
 
     def _value(self, at: int) -> tuple[Any, int]:
         at, char = self._next(at)
         if char not in "{[":
             return self._scalar(at)
         if self.depth >= DEPTH:
-            raise TangledError(f"objects and lists are nested more than {DEPTH} deep")
+            raise UnreadableError(f"objects and lists are nested more than {DEPTH} deep")
         self.depth += 1
         made = self._object(at + 1) if char == "{" else self._list(at + 1)
         self.depth -= 1
@@ -302,8 +303,8 @@ class _Reader:
         at, char = self._next(at)
         while char != "}":
             key, at = self._key(at)
-            if key in made and self.twice is None:
-                self.twice = key
+            if key in made and self.duplicate_key is None:
+                self.duplicate_key = key
             if is_outer:
                 self.open_key = key
             made[key], at = self._value(at)
@@ -334,11 +335,11 @@ class _Reader:
         end = _blank_end(self.text, at)
         self.work += 1 + (end - at) // 50
         if self.work > len(self.text) + SPARE_WORK:
-            raise TangledError("the text is too tangled to find one object in it")
+            raise UnreadableError("the text is too tangled to find one object in it")
         if end >= len(self.text):
             raise _StopError(end, "it ends before it is closed")
         if self.text.startswith("/*", end):
-            raise OpenError("a comment is not closed")
+            raise UnfinishedError("a comment is not closed")
         return end, self.text[end]
 
     def _key(self, at: int) -> tuple[str, int]:
