@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, NamedTuple, cast, get_args
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
@@ -84,7 +83,7 @@ def ask_for_reflection(case: Case, depth: Depth) -> Waits[ReadReflection]:
     prompts, mode = actor.prompts, reflector.mode
     model = yield from reflector.model_for(actor, case.state, config)
     text = yield from _question(case, depth)
-    schema = reply_schema(between_trials=mode == "trial")
+    schema = _reply_schema(between_trials=mode == "trial")
     messages: list[AnyMessage] = [HumanMessage(text)]
     read = ReadReflection(None)
     for again in (False, True):
@@ -217,19 +216,13 @@ def _instructions(case: Case) -> Waits[dict[str, str]]:
 # ---------------------------------------------------------------- how its reply is parsed
 
 
-def reply_schema(*, between_trials: bool = False) -> dict[str, Any]:
+def _reply_schema(*, between_trials: bool) -> dict[str, Any]:
     """The schema for the model: a reflection without its depth, which we set."""
-    schema: dict[str, Any] = json.loads(_reflection_schema())
+    schema = Reflection.model_json_schema()
     for name in ("depth",) if between_trials else ("depth", "diagnosis", "lessons"):
         schema["properties"].pop(name)
     schema["required"] = list(schema["properties"])
     return schema
-
-
-@cache
-def _reflection_schema() -> str:
-    """The schema of `Reflection` as text. Pydantic takes 4 ms to make it, and every reflection needs a copy."""
-    return json.dumps(Reflection.model_json_schema())
 
 
 def read_reflection(text: str, failure: Failure, depth: Depth) -> ReadReflection:
