@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
-import unicodedata
 from asyncio import to_thread
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,13 +36,11 @@ from langgraph_reflexion.memory.records import (
 from langgraph_reflexion.memory.shelf import Shelf, StoredLesson
 from langgraph_reflexion.memory.suspicion import suspicion, suspicion_of
 from langgraph_reflexion.schemas import TEXTS, Lesson
-from langgraph_reflexion.text.json_text import valid_text
+from langgraph_reflexion.text.json_text import escape_invisible, valid_text
 from langgraph_reflexion.text.literals import MAX_TASK, mask_secrets
 from langgraph_reflexion.text.tokens import fold
 
 Place = str | os.PathLike[str] | TextIO
-
-_UNSEEN = re.compile(r"[^\n -~]")
 
 
 @dataclass(frozen=True)
@@ -70,7 +66,7 @@ def export(entries: Sequence[StoredLesson], place: Place) -> Plan[int]:
 
 
 def _write_lines(entries: Sequence[StoredLesson], place: Place) -> int:
-    lines = [legible(json.dumps(_row(entry), ensure_ascii=False)) + "\n" for entry in entries]
+    lines = [escape_invisible(json.dumps(_row(entry), ensure_ascii=False)) + "\n" for entry in entries]
     if hasattr(place, "write"):
         cast(TextIO, place).writelines(lines)
     else:
@@ -106,16 +102,6 @@ def _is_database(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         return file.read(16) == b"SQLite format 3\0"
-
-
-def legible(text: str) -> str:
-    """JSON in which invisible and control characters are escaped."""
-    return text if text.isascii() and "\x7f" not in text else _UNSEEN.sub(_escape, text)
-
-
-def _escape(found: re.Match[str]) -> str:
-    sign = found.group()
-    return sign if sign.isprintable() or unicodedata.category(sign) == "Zs" else json.dumps(sign)[1:-1]
 
 
 def read_lines(place: Place) -> list[str]:

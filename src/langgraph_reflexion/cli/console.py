@@ -19,6 +19,8 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from langgraph_reflexion.text.json_text import escape_invisible
+
 WIDEST = 100
 """Columns of text on a wide terminal: longer lines are hard to read."""
 NEVER_FOLDED = 100_000
@@ -123,8 +125,7 @@ class Page:
         """A value as JSON. What cannot be seen, or what a terminal would obey, is escaped."""
         utf = (self._file.encoding or "utf-8").lower().startswith("utf")
         text = json.dumps(value, ensure_ascii=not utf, indent=2)
-        visible = re.sub(r"[^\x20-\x7e\n]", lambda c: c[0] if c[0].isprintable() else json.dumps(c[0])[1:-1], text)
-        self._file.write(visible + "\n")
+        self._file.write(escape_invisible(text) + "\n")
         self._file.flush()
 
     def write(self, text: str, style: str = "") -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"([-+]?[0-9]+)(\.[0-9]*)?([eE][-+]?[0-9]+)?(?![\w.])")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _OPENING = re.compile(r"\{(?=\s*[\"'\w}/#])|\[(?=\s*[\"'\w\[{\]+-])")
+_UNSEEN = re.compile(r"[^\n -~]")
 _BRACE = re.compile(r"[{}]")
 _FENCE = re.compile(r"^[ \t]*```[\w+-]*[ \t]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
 
@@ -225,6 +227,15 @@ def map_texts(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, dict):
         return {map_texts(key, change): map_texts(inner, change) for key, inner in value.items()}
     return [map_texts(inner, change) for inner in value] if isinstance(value, list) else value
+
+
+def escape_invisible(json_text: str) -> str:
+    """JSON with its invisible characters, and those that a terminal would obey, as escapes."""
+    return _UNSEEN.sub(lambda found: found[0] if _is_visible(found[0]) else json.dumps(found[0])[1:-1], json_text)
+
+
+def _is_visible(char: str) -> bool:
+    return char.isprintable() or unicodedata.category(char) == "Zs"
 
 
 def unescape(inner: str) -> str:
