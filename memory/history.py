@@ -121,7 +121,7 @@ def explain(shelf: Shelf, run_id: str | None) -> Plan[dict[str, Any]]:
     return {
         "run": episode.id,
         "task": episode.task,
-        "status": _outcome_of(episode),
+        "status": outcome_of(episode),
         "stop_reason": episode.stop_reason,
         "score": episode.score,
         "created_at": episode.created_at.isoformat() if episode.created_at is not None else None,
@@ -159,7 +159,8 @@ def uplift_data(lesson: Lesson) -> dict[str, float] | str:
     return "unproven" if found is None else {name: round(value, 3) for name, value in found._asdict().items()}
 
 
-def _outcome_of(episode: Episode) -> str:
+def outcome_of(episode: Episode) -> str:
+    """How a run ended, as a word. A person may have judged one that no check judged."""
     if episode.status == "unverified" and episode.success is not None:
         return "success" if episode.success else "failure"
     return episode.status

@@ -14,6 +14,7 @@ from langgraph_reflexion.cli.commands import FILTERS
 from langgraph_reflexion.cli.console import WrongUse, count_of, format_value, note, shorten, wrong_values
 from langgraph_reflexion.cli.stores import Session, namespaces_in, open_store, run_verb
 from langgraph_reflexion.memory import Change
+from langgraph_reflexion.memory.history import outcome_of
 from langgraph_reflexion.memory.store import copy_store
 
 LESSON_COLUMNS = ("ID", "KIND", "STATUS", "WON", "WITHOUT", "LESSON")
@@ -122,7 +123,7 @@ class BookSession(Session):
             (
                 run.id,
                 format_value(run.created_at),
-                run.status if run.success is None else "success" if run.success else "failure",
+                outcome_of(run),
                 f"{len(run.shown)}",
                 f"{len(written[run.id])}",
                 run.task,

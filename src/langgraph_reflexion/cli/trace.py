@@ -11,10 +11,10 @@ from langgraph.types import StreamMode
 
 from langgraph_reflexion import Failure, Outcome
 from langgraph_reflexion.cli.console import INDENT, Page, count_of, shorten
+from langgraph_reflexion.nodes.models.protocols import CONTROLS
 
 STREAM: list[StreamMode] = ["custom", "messages"]
 """The stream modes that a trace reads."""
-CONTROL_TOOLS = ("replan", "ask_user")
 Event = Mapping[str, Any]
 
 
@@ -76,7 +76,7 @@ class Trace:
             self._page.write(message.text)
 
     def _show_result(self, message: ToolMessage) -> None:
-        if message.name in CONTROL_TOOLS:
+        if message.name in CONTROLS:
             return
         self.end_line()
         tool = f"{message.name}: " if self._calls > 1 else ""
