@@ -126,6 +126,6 @@ def test_repeats_are_averaged_with_their_spread_and_count_as_one_task():
 @pytest.mark.req("L10")
 def test_a_table_and_a_picture_say_whose_figures_they_are():
     assert format_table({"cot": results("cot", 1)}, 2, "simulated student")[0] == "Figures of: simulated student"
-    picture = draw_curves({"cot <50 %>": (25.0, 50.0)}, "trial", "% of tasks solved (simulated student)")
+    picture = draw_curves({"cot <50 %>": (25.0, 50.0)}, "simulated student")
     for part in ("<svg", "% of tasks solved (simulated student)", ">trial<", "cot &lt;50 %&gt;"):
         assert part in picture

@@ -33,7 +33,7 @@ def write_report(
     """Write `report.html` and `curves.svg`, and return the page's path. `figures` says what the figures are."""
     folder, rows = Path(folder), make_rows(results, trials)
     lines = {f"{row.setup} {row.accuracy:.0f} %": row.by_trial for row in rows}
-    curves = draw_curves(lines, "trial", f"% of tasks solved ({figures})")
+    curves = draw_curves(lines, figures)
     (folder / "curves.svg").write_text(curves, encoding="utf-8")
     page = folder / "report.html"
     fresh = page.with_suffix(".new")
@@ -74,8 +74,9 @@ def _task_lines(result: Result, task: Task | None) -> Iterator[str]:
     yield "</details>\n"
 
 
-def draw_curves(lines: Mapping[str, Sequence[float]], x_label: str, y_label: str) -> str:
-    """Lines of per cents as an SVG, with a legend; x counts from 1."""
+def draw_curves(lines: Mapping[str, Sequence[float]], figures: str) -> str:
+    """The percentage of tasks solved by trial as an SVG, with a line and a legend entry for each set-up."""
+    label = escape(f"% of tasks solved ({figures})")
     points = max(map(len, lines.values()), default=1)
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
 
@@ -85,9 +86,9 @@ def draw_curves(lines: Mapping[str, Sequence[float]], x_label: str, y_label: str
 
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'aria-label="{escape(y_label)} by {escape(x_label)}" font-family="system-ui, sans-serif" font-size="14">',
-        f'<text x="8" y="{TOP - 16}">{escape(y_label)}</text>',
-        f'<text x="{right}" y="{HEIGHT - 6}" text-anchor="end">{escape(x_label)}</text>',
+        f'aria-label="{label} by trial" font-family="system-ui, sans-serif" font-size="14">',
+        f'<text x="8" y="{TOP - 16}">{label}</text>',
+        f'<text x="{right}" y="{HEIGHT - 6}" text-anchor="end">trial</text>',
     ]
     for share in range(0, 101, 20):
         y = at(1, share)[1]
@@ -95,10 +96,10 @@ def draw_curves(lines: Mapping[str, Sequence[float]], x_label: str, y_label: str
         parts.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{share}</text>')
     for number in range(1, points + 1):
         parts.append(f'<text x="{at(number, 0)[0]:.1f}" y="{bottom + 20}" text-anchor="middle">{number}</text>')
-    for number, (label, shares) in enumerate(lines.items()):
+    for number, (name, shares) in enumerate(lines.items()):
         color, y = COLORS[number % len(COLORS)], TOP + 16 + 26 * number
         path = " ".join("{:.1f},{:.1f}".format(*at(place, share)) for place, share in enumerate(shares, 1))
         parts.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2.5"/>')
         parts.append(f'<rect x="{right + 20}" y="{y - 6}" width="14" height="4" fill="{color}"/>')
-        parts.append(f'<text x="{right + 42}" y="{y}">{escape(label)}</text>')
+        parts.append(f'<text x="{right + 42}" y="{y}">{escape(name)}</text>')
     return "\n".join([*parts, "</svg>"])
