@@ -188,11 +188,12 @@ def _after_run(mode: Any, model: Any, parts: Parts) -> AfterRun | None:
         return mode.in_agent(parts.memory)
     if mode not in ("after", "both"):
         return None
-    models = {name: _without_tools(choice) for name, choice in model.items()} if isinstance(model, Mapping) else model
+    is_mapping = isinstance(model, Mapping)
+    models = {name: _without_tools(inner) for name, inner in model.items()} if is_mapping else _without_tools(model)
     return AfterRun(
         AuditSettings(
             create_reflexion_agent,
-            _without_tools(models),
+            models,
             memory=parts.memory,
             prompts=parts.actor.prompts,
             protocol="json" if isinstance(parts.actor.protocol, Json) else "auto",

@@ -29,8 +29,8 @@ def check_settings(
     store: BaseStore | None,
     clock: Callable[[], datetime] | None,
     name: str | None,
-    checkpointer: Any,
-    context_schema: Any,
+    checkpointer: Any = None,
+    context_schema: Any = None,
 ) -> None:
     """Refuse a setting of the wrong type, and name its value."""
     must_be(limits, Limits, "limits")

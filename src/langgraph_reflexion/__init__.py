@@ -56,32 +56,22 @@ if find_spec("langchain") is None:
     __all__.remove("ReflexionMiddleware")
 
 _MODULES = {
-    "Context": "context",
-    "ErrorNotebook": "memory",
-    "FaissStore": "memory.store",
-    "LessonBook": "memory",
-    "LessonError": "errors",
-    "Limits": "context",
-    "MemoryPolicy": "context",
-    "ModelError": "errors",
-    "NgramEmbeddings": "memory.store",
-    "PromptError": "errors",
-    "ReflexionError": "errors",
-    "ReflexionMiddleware": "middleware",
-    "StoreError": "errors",
-    "after_run": "graph",
-    "create_reflexion_agent": "graph",
-    "create_trial_graph": "graph",
+    "context": ("Context", "Limits", "MemoryPolicy"),
+    "errors": ("LessonError", "ModelError", "PromptError", "ReflexionError", "StoreError"),
+    "graph": ("after_run", "create_reflexion_agent", "create_trial_graph"),
+    "memory": ("ErrorNotebook", "LessonBook"),
+    "memory.store": ("FaissStore", "NgramEmbeddings"),
+    "middleware": ("ReflexionMiddleware",),
 }
 """Where each public name is defined; the others are in `schemas`."""
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that a script pays only for what it uses."""
-    if name not in __all__ and name not in _MODULES:
+    module = next((module for module, names in _MODULES.items() if name in names), "schemas")
+    if module == "schemas" and name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = import_module(f"langgraph_reflexion.{_MODULES.get(name, 'schemas')}")
-    return globals().setdefault(name, getattr(module, name))
+    return globals().setdefault(name, getattr(import_module(f"langgraph_reflexion.{module}"), name))
 
 
 def __dir__() -> list[str]:

@@ -112,7 +112,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         clock: Callable[[], datetime] | None = None,
     ) -> None:
         super().__init__()
-        check_settings(limits, memory, store, clock, name, None, None)
+        check_settings(limits, memory, store, clock, name)
         warn_of_unused_score(limits, checks)
         off = {field: value for field, value in NO_LIMITS.items() if field not in limits.model_fields_set}
         prompt_files, now = Prompts(prompts), aware(clock)
