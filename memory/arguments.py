@@ -42,10 +42,7 @@ def resolve_namespace(
 
 
 def filled_in(
-    namespace: Namespace,
-    context: Any,
-    user: str | None = None,
-    configurable: Mapping[str, Any] | None = None,
+    namespace: Namespace, context: Any, user: str | None = None, configurable: Mapping[str, Any] | None = None
 ) -> Namespace | None:
     """The namespace with its fields filled, as for a run. `None` if a field has no value."""
     labels = []

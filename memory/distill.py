@@ -61,10 +61,7 @@ def clusters(shelf: Shelf) -> Plan[list[list[Lesson]]]:
     known = yield from read_all(shelf)
     summed_up = {id for found in known.values() if is_summary(found.lesson) for id in found.lesson.supersedes}
     free = [found for id, found in known.items() if id not in summed_up and may_be_summed_up(found.lesson)]
-    ranked = sorted(
-        free,
-        key=lambda found: (-worth(found), -TRUST.index(found.lesson.origin), found.lesson.id),
-    )
+    ranked = sorted(free, key=lambda found: (-worth(found), -TRUST.index(found.lesson.origin), found.lesson.id))
     waiting = {found.lesson.id: found.lesson for found in ranked}
     rank = {id: i for i, id in enumerate(waiting)}
     made: list[list[Lesson]] = []

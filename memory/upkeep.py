@@ -13,11 +13,7 @@ from langgraph_reflexion.memory.changes import read_and_correct, write
 from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.forget import forgotten_hashes, without_texts
 from langgraph_reflexion.memory.records import sum_record, with_records
-from langgraph_reflexion.memory.shelf import (
-    NOTES_KEPT,
-    Shelf,
-    time_in,
-)
+from langgraph_reflexion.memory.shelf import NOTES_KEPT, Shelf, time_in
 
 APPENDED = 40
 """Runs of a lesson that are kept as items of their own before half of them are summed up. Each run of the agent reads

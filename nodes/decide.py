@@ -14,13 +14,7 @@ from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.budget import Budget, new_failure
 from langgraph_reflexion.nodes.exceptions import as_sentence, describe, model_fault
 from langgraph_reflexion.nodes.host import emit_failure, emit_step, streams_tokens
-from langgraph_reflexion.nodes.models.calling import (
-    Reply,
-    call_model,
-    cut_off,
-    raise_control_flow,
-    refusal_in,
-)
+from langgraph_reflexion.nodes.models.calling import Reply, call_model, cut_off, raise_control_flow, refusal_in
 from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.nodes.models.decision_json import Invalid
 from langgraph_reflexion.nodes.models.prompt import (

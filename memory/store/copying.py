@@ -21,10 +21,7 @@ class Copied(NamedTuple):
 
 
 def copy_store(
-    source: BaseStore,
-    target: BaseStore,
-    *,
-    index: Callable[[Item], list[str] | Literal[False] | None] | None = None,
+    source: BaseStore, target: BaseStore, *, index: Callable[[Item], list[str] | Literal[False] | None] | None = None
 ) -> Copied:
     """Copy every item of `source` to a `target` that nobody uses yet, and check that all have arrived.
 

@@ -88,9 +88,7 @@ class Limits(_Settings):
         description="The most tokens of conversation in a prompt. Beyond that, old tool results in it are shortened.",
     )
     token_budget: int | None = Field(
-        default=None,
-        ge=1,
-        description="Input and output tokens for all model calls of a run.",
+        default=None, ge=1, description="Input and output tokens for all model calls of a run."
     )
     deadline: float | None = Field(
         default=None, gt=0, description="Seconds for a run, without the time spent waiting for a person."
@@ -137,8 +135,7 @@ class MemoryPolicy(_Settings):
     )
     approve: bool = Field(default=False, description="Show a lesson only after a person has approved it.")
     trusted_tools: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
-        default=(),
-        description="Names of tools whose output may be copied into lessons.",
+        default=(), description="Names of tools whose output may be copied into lessons."
     )
     read: bool = Field(default=True, description="Show lessons.")
     write: bool = Field(default=True, description="Keep lessons, episodes and records.")

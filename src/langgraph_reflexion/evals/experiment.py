@@ -14,24 +14,9 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore
 
-from langgraph_reflexion import (
-    Attempt,
-    LessonBook,
-    Limits,
-    MemoryPolicy,
-    ModelError,
-    Outcome,
-    create_trial_graph,
-)
+from langgraph_reflexion import Attempt, LessonBook, Limits, MemoryPolicy, ModelError, Outcome, create_trial_graph
 from langgraph_reflexion.evals.grading import check_for
-from langgraph_reflexion.evals.ledger import (
-    Ledger,
-    LedgerError,
-    Result,
-    Results,
-    Timing,
-    Trial,
-)
+from langgraph_reflexion.evals.ledger import Ledger, LedgerError, Result, Results, Timing, Trial
 from langgraph_reflexion.evals.setups import Setup
 from langgraph_reflexion.evals.student import SIMULATED, Student
 from langgraph_reflexion.evals.tasks import ContextChoice, Task, TaskContext

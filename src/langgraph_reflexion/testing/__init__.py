@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from langgraph_reflexion.testing.models import (
-    RoleModel,
-    ScriptedModel,
-    WordEmbeddings,
-)
+from langgraph_reflexion.testing.models import RoleModel, ScriptedModel, WordEmbeddings
 from langgraph_reflexion.testing.script import Question, ScriptExhausted, ask, call, calls, reflection, replan, say
 
 __all__ = [
