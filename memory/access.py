@@ -43,7 +43,7 @@ PAGE = 5000
 """Items asked for at once."""
 
 TRIES = 50
-"""How often a batch on an `InMemoryStore` is run again, if other threads write each time that it reads."""
+"""How often a batch on an `InMemoryStore` is repeated if other threads write while it reads."""
 
 COLLECTIONS = ("lessons", "episodes", "evidence", "notebook")
 """The labels directly below a namespace."""
@@ -58,8 +58,8 @@ TOPIC = "~topic-"
 """Prefix of the keys, in `evidence`, of the runs of topics. No lesson has such an id."""
 
 PAUSE: list[Op] = []
-"""A request for nothing. A plan yields it during long work, so that other tasks of the event loop can run. A list of
-operations that happens to be empty is no more than that: no store is asked."""
+"""No operations: the store is not called. A plan yields this during long work, so that other tasks of the event loop
+can run."""
 
 PAUSE_AFTER = 100
 """Records that a plan reads before it pauses."""

@@ -50,7 +50,7 @@ PLACES = 50
 and a newer run overwrites an older one."""
 
 EARLIER_WINS = 3
-"""How many earlier runs that were won with a lesson are searched for one in which it fixed its failure too."""
+"""How many earlier wins of a lesson are searched for another run in which it fixed its failure."""
 
 FIXED_TWICE = "it fixed its failure in two runs of such tasks"
 

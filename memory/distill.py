@@ -1,7 +1,7 @@
 """Distill: summarize similar lessons in one pattern. The lessons are kept and linked to it.
 
 A pattern is made of lessons, never of other patterns. Recall shows it in place of its lessons only if that loses
-nothing. To undo its `added` change retires it.
+nothing. Undoing its `added` change retires it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NEAR = 0.9
 """Similarity of a store's vectors from which two lessons may be summed up in one pattern."""
 
 ITS_OWN = 0.4
-"""Share of a summary's words that none of its lessons needs to have."""
+"""Highest share of a summary's words that may be in none of its lessons."""
 
 COVERS = 0.3
 """Likeness that a summary must have with each lesson it sums up."""

@@ -104,7 +104,7 @@ def _finished_call(state: State, call: ToolCall, answer: ToolMessage) -> Finishe
 
 
 def _identity(answer: ToolMessage) -> str:
-    """What tells two results apart: the text and the images. The ids of content blocks are new each time."""
+    """What distinguishes two results: text and images, without the ids of content blocks, which are new each time."""
     media = [{key: value for key, value in block.items() if key != "id"} for block in media_blocks(answer)]
     return f"{readable(answer)}\n{key_of('media', {'blocks': media})}" if media else readable(answer)
 

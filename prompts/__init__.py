@@ -18,21 +18,21 @@ JUDGES = ("judge", "judge_satisfaction")
 
 
 class Prompts:
-    """Every prompt by its name. A bad file is an error when this is made, never during a run."""
+    """All prompts by name. An invalid file is an error when this is created, never during a run."""
 
     def __init__(self, folder: str | Path | None = None) -> None:
         replaced = {} if folder is None else _replacements(folder, _shipped())
         self._texts = _shipped() | replaced
         self.hashes = {name: hashlib.sha256(text.template.encode()).hexdigest()[:12] for name, text in replaced.items()}
-        """A hash of each file that replaces one of our prompts. Runs record it, to tell which wording they used."""
+        """A hash of each file that replaces one of our prompts. Runs record them to show which wording they used."""
 
     @property
     def names(self) -> list[str]:
-        """The prompts there are."""
+        """The names of the prompts."""
         return sorted(self._texts)
 
     def render(self, name: str, **values: object) -> str:
-        """The prompt with its values put in, once: a `$` inside a value stays a `$`."""
+        """The prompt with these values filled in. A `$` inside a value stays a `$`."""
         try:
             return self._texts[name].substitute({key: str(value) for key, value in values.items()}).strip()
         except KeyError as missing:
@@ -41,7 +41,7 @@ class Prompts:
 
 @cache
 def _shipped() -> Texts:
-    """Our own, read once: every agent is built with them."""
+    """The prompts of this package, read once because every agent needs them."""
     folder = files("langgraph_reflexion.prompts")
     found = (file for file in folder.iterdir() if file.name.endswith(".md"))
     return {file.name.removesuffix(".md"): Template(file.read_text(encoding="utf-8")) for file in found}

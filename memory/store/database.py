@@ -22,8 +22,8 @@ APPLICATION_ID = 0x4C524658
 """The application id of this package's SQLite files."""
 
 REMEMBERED = 10_000
-"""Writes for which deletes are remembered: a reader that is further behind reads all items again, in about the time
-that it takes to catch up with so many."""
+"""Writes for which deletes are remembered. A reader that is further behind reads all items again, which takes about as
+long as catching up with so many writes."""
 
 TABLES = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID",

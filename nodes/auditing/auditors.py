@@ -48,15 +48,15 @@ _FORGET = re.compile(
     r"|\b(?:do not|don['’]?t) remember\b)|\bno longer\b|[忘删]|不再",
     re.IGNORECASE,
 )
-"""How a user asks to forget something. In English an order is followed by what is to be forgotten."""
+"""How a user asks to forget something. In English, what to forget follows the verb."""
 _NEGATED = re.compile(r"\b(?:not|never|nobody)\b|n['’]t\b|[不没别勿]", re.IGNORECASE)
-"""What asks for the opposite if it comes before that: "never forget", "I don't want you to forget"."""
+"""Words that reverse the request if they come before it: "never forget", "I don't want you to forget"."""
 _POLITE = re.compile(
     r"\W*(?:can|could|would) you (?:please )?"
     r"(?=(?:forget|unlearn|stop remembering)\b|(?:erase|remove|delete|drop)\b.*\b(?:memory|rule|note)s?\b)",
     re.IGNORECASE,
 )
-"""How a question begins that asks to forget something."""
+"""The beginning of a question that asks to forget something."""
 _SEAM = re.compile(rf"[\W_]+|(?<=[{UNSPACED}])(?=[a-z0-9])|(?<=[a-z0-9])(?=[{UNSPACED}])")
 _QUOTED = re.compile(r"(?<!\w)[\"'“‘「][^\"'”’」]*[\"'”’」](?!\w)")
 

@@ -1,7 +1,7 @@
-"""`read_file` and `grep`: the auditors' tools for one folder. Paths are opened step by step, following no link.
+"""`read_file` and `grep`: the auditors' tools for one folder.
 
-So a path cannot leave the folder through `..`, a link or an absolute path, even if a link replaces it meanwhile.
-Secrets are masked in the whole file before it is cut or searched.
+Paths are opened folder by folder, without following links. So none leaves the folder through `..`, a link or an
+absolute path, even if a file is replaced by a link meanwhile. Secrets are masked before a file is cut or searched.
 """
 
 from __future__ import annotations

@@ -105,8 +105,9 @@ def _unwrapped(model: Model) -> tuple[Model, Mapping[str, Any]]:
 
 
 def _reply_in(error: Exception) -> AIMessage | None:
-    """The reply inside an exception. OpenAI's client raises one if the length limit cuts a reply that has a schema,
-    LangChain's message if the arguments of a call are JSON, but no object, and Groq's if a call cannot be read."""
+    """The reply inside an exception. OpenAI's client raises one if a reply with a schema reaches the length limit,
+    LangChain's message class if the arguments of a call are JSON but not an object, and Groq's if it cannot read a
+    call."""
     if isinstance(error, ValidationError) and error.title == "AIMessage":
         faults = [fault for fault in error.errors() if fault["loc"][:1] == ("tool_calls",)]
         return _unread_calls([str(fault["input"]) for fault in faults], NO_OBJECT)
@@ -229,7 +230,7 @@ def cut_off(reply: AIMessage, earlier: Sequence[AnyMessage]) -> str | None:
 
 
 def cut_off_by_provider(reply: AIMessage, earlier: Sequence[BaseMessage]) -> str | None:
-    """As `cut_off`, if it is not known what wrote the reply: only earlier replies of a provider with a name count."""
+    """Like `cut_off`, for a reply that may not be a model's: only earlier replies with the name of a provider count."""
     return cut_off(reply, [cast("AnyMessage", m) for m in earlier if m.response_metadata.get("model_provider")])
 
 

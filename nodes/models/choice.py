@@ -101,7 +101,7 @@ class FixedModel(ModelChoice):
     _format_binding = None
 
     def __init__(self, model: Model | None, decides: Model | None = None, *, missing: str) -> None:
-        """`decides` makes the decisions, if that is another model. `missing` is the error message if there is none."""
+        """`decides` makes the decisions, if that is a different model. `missing` is the error if there is none."""
         self._model, self._decides, self._missing = model, decides, missing
 
     def select(self, view: Callable[[], Any], config: RunnableConfig) -> Waits[Selected]:
@@ -132,7 +132,7 @@ def _model_of(model: Any) -> Model:
 Model = Runnable[Any, Any]
 ToolSpecs = Sequence[BaseTool | dict[str, Any]]
 FormatBinding = Callable[[Model], Mapping[str, Any]]
-"""What binds the response format to a request of this model, if the model supports it."""
+"""Returns the arguments that bind the response format to a request of a model. Empty if it does not support that."""
 
 _TOOL_SETTINGS = ("tools", "tool_choice", "parallel_tool_calls", "functions", "function_call")
 

@@ -23,7 +23,7 @@ from langgraph_reflexion.state import FailureTurn, Recalled, State, last_id
 from langgraph_reflexion.text.likeness import same
 
 Instructions = SystemMessage | Runnable[Any, Any] | None
-"""What the agent is told: a system message, or what makes the whole prompt of the state."""
+"""The caller's prompt: a system message, or a Runnable that makes the whole prompt from the state."""
 
 
 def instructions_of(prompt: Any) -> Instructions:
@@ -126,7 +126,7 @@ LONGEST_MEMO = 300
 
 
 def with_failure_turn(state: State, number: int, **changes: Any) -> list[FailureTurn]:
-    """The run's failure turns, with these changes to the turn of one of its failures, which is made if need be."""
+    """The run's failure turns, with these changes to the turn of failure `number`, created if it is missing."""
     turns = state["patch"]
     if turns and turns[-1]["failure"] == number:
         return [*turns[:-1], cast("FailureTurn", {**turns[-1], **changes})]
@@ -139,7 +139,7 @@ def with_failure_turn(state: State, number: int, **changes: Any) -> list[Failure
 
 
 def failure_number(state: State) -> int:
-    """Which failure of the run the present one is, counted from one; of calls that fail at once, the first."""
+    """The number of the current failure in the run, counted from one. If several calls failed at once, the first."""
     failures, mark = state["failures"], state["failure"].fingerprint if state["failure"] is not None else ""
     return max((i for i, failure in enumerate(failures, 1) if failure.fingerprint == mark), default=len(failures))
 

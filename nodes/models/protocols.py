@@ -31,8 +31,8 @@ from langgraph_reflexion.nodes.models.transcript import (
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Action, Decision
 from langgraph_reflexion.text.json_text import (
-    TangledError,
-    Whole,
+    Parsed,
+    UnreadableError,
     after_thinking,
     fold_key,
     only_value,
@@ -150,9 +150,9 @@ def _written_object(text: str) -> dict[str, Any] | None:
     """The call as open models write it, which some servers do not parse: only `{"name": …, "arguments": {…}}`."""
     if "name" not in text or not text.rstrip().endswith(("}", "```", "</tool_call>")):
         return None
-    with suppress(TangledError):
+    with suppress(UnreadableError):
         found = only_value(_CALL_MARKS.sub("", after_thinking(text).rpartition("<tool_call>")[2]).strip())
-        value = found.value if isinstance(found, Whole) else None
+        value = found.value if isinstance(found, Parsed) else None
         if isinstance(value, dict) and value.keys() <= {"type", "id", "name", "arguments", "parameters"}:
             return value if isinstance(value.get("arguments", value.get("parameters")), dict) else None
     return None

@@ -45,7 +45,7 @@ def call_ids(turn: AIMessage) -> list[str | None]:
 
 
 def is_paired(messages: Sequence[AnyMessage]) -> bool:
-    """Whether each call is answered once and right after, and nothing answers no call."""
+    """Whether each call is answered once, right after its turn, and each answer belongs to a call."""
     waiting: list[str | None] = []
     # Runs over the whole conversation before each decision. `type` is a plain attribute, `isinstance` asks an ABC.
     for message in messages:
@@ -115,7 +115,7 @@ def calls_in(message: AnyMessage) -> list[dict[str, str]]:
 
 
 def without_calls(turn: AIMessage, text: str) -> AIMessage:
-    """A turn as an answer with this text. Its calls, which would never get an answer, are gone."""
+    """The turn as an answer with this text, without its calls, which would never be answered."""
     # OpenAI's client has the calls here too, Gemini's the last one.
     rest = {
         name: value for name, value in turn.additional_kwargs.items() if name not in ("tool_calls", "function_call")

@@ -211,7 +211,7 @@ def wrong_schema(schema: Mapping[str, Any]) -> str | None:
         validators.validator_for(schema, default=validators.Draft202012Validator).check_schema(schema)
     except SchemaError as error:
         return f"`{_path(error.absolute_path)}`: {error.message}"[:LONGEST_MESSAGE]
-    except Exception as error:  # noqa: BLE001 — it may hold itself, or keys that are no strings
+    except Exception as error:  # noqa: BLE001 — it may contain itself, or keys that are not strings
         return f"it cannot be read: {type(error).__name__}: {error}"[:LONGEST_MESSAGE]
     return None
 
@@ -219,7 +219,7 @@ def wrong_schema(schema: Mapping[str, Any]) -> str | None:
 def json_schema_check(schema: Mapping[str, Any]) -> Callable[[Any], str | None]:
     """Return a function that says what in a value does not fit a JSON schema, each field named, or None.
 
-    A schema that makes no sense, or cannot be followed to its end, finds no fault. Nothing is fetched from elsewhere.
+    An invalid schema, or one with a reference that cannot be resolved, finds no fault. Nothing is fetched.
     """
     from jsonschema import validators  # imported late, because it costs as much as LangGraph's graph module
     from jsonschema.exceptions import best_match

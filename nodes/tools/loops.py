@@ -74,7 +74,7 @@ REWORDED = 3
 SAME_RESULT = 3
 """Turns with other calls and the same result, including the first: looking at a page twice is harmless."""
 FAILED_IN_WORDS = 2
-"""Turns with a result whose text says that the call failed: after the first, the agent went on as before."""
+"""Turns with a result whose text says that the call failed. At the second, the agent has gone on as before."""
 SAYS_NOTHING = 5
 """Turns with the same short "nothing found" result: checking a few days or rooms is not a failure."""
 LEAST_RESULT = 20

@@ -53,7 +53,7 @@ class Approval(BaseModel):
 
 
 def tool_runtime(call: ToolCall, state: Any, config: RunnableConfig, **more: Any) -> ToolRuntime[Any, Any]:
-    """What a call of the caller's code may use of the run: the state as it sees it, context, store and stream."""
+    """What the caller's code may use during a call: the state as it sees it, the context, the store and the stream."""
     runtime = runtime_of(config)
     return ToolRuntime(
         state=state,
@@ -100,7 +100,7 @@ class Toolbox:
                 )
 
     def needs_state(self, name: str) -> bool:
-        """Whether the call needs the state, because reading it copies every channel."""
+        """Whether a call needs the state. For any other call it is not read, because reading copies every channel."""
         injected = self.node._injected_args.get(name)
         wrapped = self.node._wrap_tool_call is not None or self.node._awrap_tool_call is not None
         return wrapped or injected is None or bool(injected.state or injected.runtime)

@@ -30,7 +30,7 @@ T = TypeVar("T")
 Y = TypeVar("Y")
 
 LONGEST = 1e8
-"""The longest timeout in seconds, some years. `threading` and `asyncio` refuse more."""
+"""The longest timeout in seconds, about three years. `threading` and `asyncio` refuse a longer one."""
 
 INJECTED = frozenset({"config", "runtime", "store", "writer", "previous"})
 """Arguments that LangGraph injects if a function has a parameter of that name."""

@@ -118,7 +118,8 @@ def _cut_middle(text: str, most: int) -> str:
 
 
 def _relevant_part(source: str, answer: str) -> str:
-    """Return the source; of a very long one the sentences that share a word or, for an answer with numbers, a digit."""
+    """Return the source. Of a very long one, the sentences that share a word with the answer, or that have digits if
+    the answer has."""
     if len(source) <= LONGEST_SOURCE:
         return source
     wanted = set(re.findall(r"\w{2,}", answer.casefold()))

@@ -59,12 +59,12 @@ unset PATH PWD OLDPWD
 "$@"
 exit $?
 """
-"""Makes a root folder that holds only the given folders, read-only; the runner then detaches the old one."""
+"""Makes a root folder that has only the given folders, read-only. The runner then detaches the old one."""
 
 
 @dataclass(frozen=True)
 class Isolation:
-    """How a process is started here, and what this machine does not isolate."""
+    """How to start a process on this machine, and what it does not isolate."""
 
     prefix: tuple[str, ...] = ()
     in_namespaces: bool = False
@@ -181,7 +181,7 @@ def _candidates() -> list[Isolation]:
 
 
 def _folders() -> list[str]:
-    """The folders that Python and its packages need; none where that would be everything."""
+    """The folders that Python and its packages need. Empty if that is the whole disk."""
     system = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo")
     wanted = {os.path.abspath(path) for path in (sys.prefix, sys.base_prefix, *system) if os.path.isdir(path)}
     outer = [path for path in sorted(wanted) if not any(path.startswith(other.rstrip("/") + "/") for other in wanted)]
@@ -222,7 +222,7 @@ def _run(isolation: Isolation, job: bytes, seconds: float) -> _ProcessEnd:
 
 
 async def _arun(isolation: Isolation, job: bytes, seconds: float) -> _ProcessEnd:
-    """Run it in a thread of its own: even its start blocks. Cancelling ends the process, also one yet to start."""
+    """Run it in its own thread, because even starting it blocks. Cancelling ends it, even before it has started."""
     started: Future[subprocess.Popen[bytes]] = Future()
 
     def run() -> _ProcessEnd:
@@ -242,7 +242,7 @@ def _start(isolation: Isolation) -> subprocess.Popen[bytes]:
 
 
 def _finish(process: subprocess.Popen[bytes], job: bytes, seconds: float) -> _ProcessEnd:
-    """Give the process its job and wait for its end, which comes after so many seconds at the latest."""
+    """Send the process its job and wait for its end. It is killed after this many seconds."""
     late = threading.Event()
 
     def stop() -> None:

@@ -84,7 +84,7 @@ def _run_command(args: argparse.Namespace, page: Any) -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser, and those of its commands, that know an option only by its whole name: a new one breaks no script."""
+    """A parser that accepts no abbreviated option, so that a new option never breaks a script."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings, allow_abbrev=False)

@@ -1,4 +1,4 @@
-"""The parts of a run that options name: models, tools and checks. Also the event loop."""
+"""Load the models, tools and checks that options name, and run a command's event loop."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class DaemonThreads(ThreadPoolExecutor):
-    """An executor without waiting at exit, so that a hanging tool does not keep the process alive."""
+    """An executor that does not wait at exit, so that a hanging tool does not keep the process alive."""
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Call the function in its own daemon thread."""

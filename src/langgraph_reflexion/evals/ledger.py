@@ -41,7 +41,7 @@ class Result(BaseModel):
     task: str
     repeat: int = 1
     digest: str = ""
-    """Tells the task from another one of the same id."""
+    """Distinguishes the task from another one with the same id."""
     solved_at: int | None = None
     """The trial whose answer was right, from 1."""
     stop_reason: str | None = None
@@ -192,7 +192,7 @@ def _read_lines(file: Path, form: type[Line]) -> Iterator[Line]:
 
 
 def _split_lines(file: Path) -> tuple[bytes, bytes]:
-    """The whole lines of the file, and what a crash has left of one more."""
+    """The complete lines of the file, and the part of a line that a crash has left."""
     try:
         lines, end, rest = file.read_bytes().rpartition(b"\n")
     except FileNotFoundError:

@@ -55,7 +55,7 @@ def write_report(
 
 
 def _task_lines(result: Result, task: Task | None) -> Iterator[str]:
-    """One task: what was asked, each trial, and what was thought of it."""
+    """One task: its text, each trial, and the reflections."""
     solved = result.solved_at is not None
     why = result.error or str(result.stop_reason).replace("_", " ")
     end = f"solved in trial {result.solved_at}" if solved else f"not solved, {why}"

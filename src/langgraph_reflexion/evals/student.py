@@ -31,7 +31,7 @@ PLANS = (
     "Split the question into two, and settle the second half first.",
     "List three answers, and strike out those that break a condition.",
 )
-"""What it plans after a failure, the first plan first; no two are alike."""
+"""Its plans after a failure, in order. No two are similar."""
 GUESS = re.compile(r"\bguess (\d+)\b")
 RATES = ("skill", "reading", "hears_plan", "hears_trial", "again")
 
@@ -44,13 +44,13 @@ class Student(RoleModel):
     """
 
     answers: Mapping[str, str]
-    known: Mapping[str, str] = Field(default_factory=dict, description="By the task's text, a text that tells more.")
+    known: Mapping[str, str] = Field(default_factory=dict, description="Background by the task's text.")
     seed: int = 0
     skill: float = Field(default=0.3, description="Chance to know an answer at once.")
-    reading: float = Field(default=0.4, description="What it adds to be shown what is known, or to look it up.")
-    hears_plan: float = Field(default=0.5, description="Chance that a plan of its own puts it right.")
-    hears_trial: float = Field(default=0.3, description="Chance that its failed trial puts it right.")
-    again: float = Field(default=0.0, description="Chance that asking the very same once more puts it right.")
+    reading: float = Field(default=0.4, description="Added chance if it was shown the background or looked it up.")
+    hears_plan: float = Field(default=0.5, description="Chance that its own plan leads to the answer.")
+    hears_trial: float = Field(default=0.3, description="Chance that a failed trial leads to the answer.")
+    again: float = Field(default=0.0, description="Chance that the same request again leads to the answer.")
     _asked_before: Counter[str] = PrivateAttr(default_factory=Counter)
 
     def __init__(self, answers: Mapping[str, str], **settings: Any) -> None:
@@ -58,7 +58,7 @@ class Student(RoleModel):
         self.decide = self.reflect = self.other = self._act
 
     def for_job(self, repeat: int) -> Student:
-        """The student of one job: its memory of what it was asked is its own, and each repeat has its own luck."""
+        """The student for one job, with a memory of its own. Each repeat has its own luck."""
         if repeat == 1 and not self.again:
             return self
         rates = {name: getattr(self, name) for name in RATES}
@@ -100,7 +100,7 @@ def is_simulated(name: str) -> bool:
 
 
 def make_student(tasks: Sequence[Task], name: str = NAME) -> Student:
-    """A student who was taught these tasks; asking it again wins one in ten."""
+    """A student that was taught these tasks. The same request again leads to the answer one time in ten."""
     seed = name.partition(":")[2] or "0"
     if not seed.isdecimal():
         raise ValueError(f"`{NAME}:SEED` has a whole number for a seed, got {name!r}")

@@ -241,7 +241,7 @@ def _dice(left: Counter[str], right: Counter[str]) -> float:
 def _rearranged(a: str, b: str) -> bool:
     """Whether the words are put together in another way: `take the price from the cost`, `the cost from the price`.
 
-    Clauses may change places, words within one hardly.
+    Clauses may change places, but words within a clause rarely do.
     """
     left, right = _clauses(a), _clauses(b)
     return len(left) == len(right) == 1 and left != right and sorted(left[0]) == sorted(right[0])

@@ -93,7 +93,7 @@ _GERMAN_AND_OTHER = word_set("aus bei das dem den der des die ins mir mit von wi
 
 
 def fingerprint(signal: str, tool: str | None, text: str, literals: Iterable[str] = ()) -> str:
-    """The same text for the same mistake, whatever instance it was made on, in every process.
+    """The fingerprint of a mistake: the same text for the same mistake on another instance, in every process.
 
     It reads `signal|tool|what went wrong` with the literals masked; `literals` are further values to mask, such as
     the arguments of the call.

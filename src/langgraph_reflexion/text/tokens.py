@@ -118,7 +118,7 @@ def stem(word: str) -> str:
 
 
 def count_tokens(text: str) -> int:
-    """About how many tokens a model reads, rather too many than too few, in any script.
+    """An estimate of how many tokens a model reads, in any script. It is rather too high than too low.
 
     The factors were fitted to the tokenizers of common models: 4.5 letters of a spaced script are a token, a
     character of an unspaced one is 1.2.
