@@ -21,7 +21,8 @@ those of the lessons it was shown."""
 
 LATE = timedelta(seconds=1.5)
 """Age from which runs are summed up. Until then, an earlier one may still be written, because clocks differ or a
-process pauses. Each credit reads the younger runs of its lessons: some 170 items if a lesson is shown in 100 runs a second."""
+process pauses. Each credit reads the younger runs of its lessons: some 170 items if a lesson is shown 100 times a
+second."""
 
 KEPT_OF_EACH = 50
 """How many sources of each origin, changes of status by the evidence, and runs that taught it again in the same words
