@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from langchain_core.exceptions import ModelAuthenticationError
@@ -33,7 +33,7 @@ from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.reflect import KEPT_REFLECTIONS
 from langgraph_reflexion.nodes.verdicts import complaints, mistakes
 from langgraph_reflexion.nodes.worker import CallBudget, Worker, WorkerError, WorkerReply
-from langgraph_reflexion.schemas import CUT_SHORT, Attempt, Failure, Outcome, Signal, StopReason, Usage
+from langgraph_reflexion.schemas import CUT_SHORT, Action, Attempt, Failure, Outcome, Signal, StopReason, Usage
 from langgraph_reflexion.state import PendingDecision, State, Update, last_id, task_in
 from langgraph_reflexion.text.literals import fingerprint
 
@@ -62,20 +62,33 @@ class Trial:
     max_steps: int
 
 
+@dataclass(frozen=True)
+class WorkerCall:
+    """One call of the worker: what it is made with, and what it has cost."""
+
+    trial: Trial
+    parts: Parts
+    state: State
+    config: RunnableConfig
+    prompt: list[AnyMessage]
+    meter: Meter = field(default_factory=Meter)
+
+
 def attempt(trial: Trial, parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     """One call of the worker, with an answer for the checks or a failure."""
     budget = parts.budget
     if (reason := budget.overspent(state)) is not None:
         return {"decision": None, "stop": reason, "progress": {"node": "attempt", "stop": reason}}
-    meter, most = Meter(), budget.limits.token_budget
-    calls = CallBudget(trial.max_steps, None if most is None else most - tokens_in(state["tally"]), meter)
     prompt, text = _prompt(trial, parts, state)
+    call, most = WorkerCall(trial, parts, state, config, prompt), budget.limits.token_budget
+    meter = call.meter
+    calls = CallBudget(trial.max_steps, None if most is None else most - tokens_in(state["tally"]), meter)
     if is_first_step(config):  # messages of an attempt before a pause or a crash count too
         for reply in (yield from trial.worker.earlier_replies(config, prompt)):
             calls.taken += 1
             meter.add(usage_of(reply))
     try:
-        work = yield from _call(trial, parts, state, config, prompt, text, calls)
+        work = yield from _run(call, text, calls)
     except NeedsAsyncError:
         raise
     except Exception as fault:
@@ -83,24 +96,20 @@ def attempt(trial: Trial, parts: Parts, state: State, config: RunnableConfig) ->
         is_refused_key = isinstance(fault, ModelAuthenticationError)
         if is_refused_key or (trial.worker.takes == "messages" and model_fault(fault) == "setting"):
             raise
-        _emit_step(config, state, prompt, None, meter, describe(fault))
-        if calls.is_over:
-            return _out_of_steps(trial, parts, state, config, meter)
-        return (yield from _handle_error(trial, parts, state, config, fault, meter))
+        _emit_step(call, None, describe(fault))
+        return _out_of_steps(call) if calls.is_over else (yield from _handle_error(call, fault))
     if (reported := _reported_cost(work)).calls > meter.spent.calls:
         meter.spent = reported
     if work.message is not None and meter.spent.calls:
         meter.spent = budget.cost([*prompt, *work.steps], Reply(work.message, meter.spent))
-    _emit_step(config, state, prompt, work, meter, None)
-    update = _update_after_call(parts, state, meter, work.steps)
-    if work.outcome is not None and work.outcome.status == "failure":
-        if calls.is_over:
-            return _out_of_steps(trial, parts, state, config, meter, work.steps)
-        return _agent_failed(parts, state, config, work.outcome, update)
-    asks = work.outcome is not None and work.outcome.status == "needs_input"
+    _emit_step(call, work, None)
+    status = work.outcome.status if work.outcome is not None else None
+    if work.outcome is not None and status == "failure":
+        return _out_of_steps(call, work.steps) if calls.is_over else _agent_failed(call, work.outcome, work.steps)
+    action: Action = "ask_user" if status == "needs_input" else "finish"
     message = _with_unique_id(state, work)
-    pending = PendingDecision(action="ask_user" if asks else "finish", text=work.answer, message=message, refused=False)
-    return update | {"decision": pending}
+    pending = PendingDecision(action=action, text=work.answer, message=message, refused=False)
+    return _update_after(call, work.steps) | {"decision": pending}
 
 
 def _prompt(trial: Trial, parts: Parts, state: State) -> tuple[list[AnyMessage], str]:
@@ -180,27 +189,19 @@ def _improvement_text(parts: Parts, last: Attempt) -> str:
     )
 
 
-def _call(
-    trial: Trial,
-    parts: Parts,
-    state: State,
-    config: RunnableConfig,
-    prompt: list[AnyMessage],
-    text: str,
-    calls: CallBudget,
-) -> Waits[WorkerReply]:
+def _run(call: WorkerCall, text: str, calls: CallBudget) -> Waits[WorkerReply]:
+    worker, budget, state = call.trial.worker, call.parts.budget, call.state
     view: dict[str, Any] = {
-        "messages": prompt,
+        "messages": call.prompt,
         "attempt": state["tally"]["attempts"] + 1,
         "attempts": state["attempts"],
         "reflections": state["reflections"],
     }
-    worker = trial.worker
-    given = yield from worker.build_input(prompt, text, view, parts.budget.seconds_left(state))
-    limits = (parts.budget.seconds_left(state), parts.budget.limits.tool_timeout)
+    given = yield from worker.build_input(call.prompt, text, view, budget.seconds_left(state))
+    limits = (budget.seconds_left(state), budget.limits.tool_timeout)
     seconds = min((limit for limit in limits if limit is not None), default=None)
-    final = yield from worker.call(given, config, seconds, calls)
-    work = yield from worker.read(final, prompt)
+    final = yield from worker.call(given, call.config, seconds, calls)
+    work = yield from worker.read(final, call.prompt)
     if not work.answer.strip() and (work.outcome is None or work.outcome.status != "failure"):
         raise WorkerError("it gave no answer")
     return work
@@ -214,68 +215,58 @@ def _reported_cost(work: WorkerReply) -> Usage:
     return sum(map(usage_of, replies), Usage())
 
 
-def _update_after_call(parts: Parts, state: State, meter: Meter, steps: list[AnyMessage]) -> Update:
+def _update_after(call: WorkerCall, steps: Sequence[AnyMessage] = ()) -> Update:
     """The update after every call of the worker, with or without an answer."""
+    state = call.state
     update: Update = {
         "progress": {"node": "attempt", "attempt": state["tally"]["attempts"] + 1},
         "asked_on": last_id(state),
-        "tally": parts.budget.tally(state, spent=meter.spent, steps=1),
+        "tally": call.parts.budget.tally(state, spent=call.meter.spent, steps=1),
     }
     update |= {name: None for name in ("decision", "failure") if state.get(name) is not None}
-    return update | ({"work": steps} if steps or state["work"] else {})
+    return update | ({"work": list(steps)} if steps or state["work"] else {})
 
 
-def _handle_error(
-    trial: Trial, parts: Parts, state: State, config: RunnableConfig, fault: Exception, meter: Meter
-) -> Waits[Update]:
+def _handle_error(call: WorkerCall, fault: Exception) -> Waits[Update]:
     """The worker raised or timed out. Retry as often as `retries` allows, else the attempt is used up."""
-    name, update = trial.worker.name, _update_after_call(parts, state, meter, [])
+    state, name = call.state, call.trial.worker.name
     evidence, mark = f"The worker failed: {as_sentence(fault)}", fingerprint("tool_error", name, describe(fault))
-    failure = _fail(state, config, "tool_error", evidence, mark, tool=name, error_class=tool_error_class(fault))
+    failure = _fail(call, "tool_error", evidence, mark, tool=name, error_class=tool_error_class(fault))
     tried = len(state["failures"]) - state["tally"]["mark"]["failures"] + 1
-    wait = pause_before(fault, tried - 1, parts.budget.seconds_left(state)) if is_transient(fault) else 0.0
-    if tried > trial.retries or wait is None:
+    seconds = call.parts.budget.seconds_left(state)
+    wait = pause_before(fault, tried - 1, seconds) if is_transient(fault) else 0.0
+    if tried > call.trial.retries or wait is None:
         # A transient error, such as a lost connection, says nothing about the worker's approach to the task.
-        return _no_answer(parts, state, config, update, failure, "model_error", reflects=not is_transient(fault))
+        return _no_answer(call, failure, "model_error", reflects=not is_transient(fault))
     yield pause(wait)
-    return {**update, "failures": [*state["failures"], failure]}
+    return {**_update_after(call), "failures": [*state["failures"], failure]}
 
 
-def _out_of_steps(
-    trial: Trial, parts: Parts, state: State, config: RunnableConfig, meter: Meter, steps: Sequence[AnyMessage] = ()
-) -> Update:
+def _out_of_steps(call: WorkerCall, steps: Sequence[AnyMessage] = ()) -> Update:
     """No answer within the steps of an attempt. The worker's approach is at fault, so reflect on it."""
-    why = f"The worker made no answer in {trial.max_steps} model calls, all that `max_steps` allows."
-    update = _update_after_call(parts, state, meter, list(steps))
-    failure = _fail(state, config, "no_progress", why, fingerprint("no_progress", None, why))
-    return _no_answer(parts, state, config, update, failure, "max_attempts", reflects=True)
+    why = f"The worker made no answer in {call.trial.max_steps} model calls, all that `max_steps` allows."
+    failure = _fail(call, "no_progress", why, fingerprint("no_progress", None, why))
+    return _no_answer(call, failure, "max_attempts", steps, reflects=True)
 
 
-def _agent_failed(parts: Parts, state: State, config: RunnableConfig, outcome: Outcome, update: Update) -> Update:
+def _agent_failed(call: WorkerCall, outcome: Outcome, steps: Sequence[AnyMessage]) -> Update:
     """An agent whose own outcome is a failure. Not judged, but reflected on if it says something about the task."""
     last = outcome.failures[-1] if outcome.failures else Failure(signal="no_progress", evidence="")
     evidence = f"The worker gave up: {outcome.reason}\n{last.evidence}".strip()
     mark = last.fingerprint or fingerprint(last.signal, last.tool, evidence)
-    failure = _fail(state, config, last.signal, evidence, mark, tool=last.tool, error_class=last.error_class)
+    failure = _fail(call, last.signal, evidence, mark, tool=last.tool, error_class=last.error_class)
     cut_short = outcome.stop_reason in CUT_SHORT
-    stop: StopReason = "model_error" if cut_short else "max_attempts"
-    return _no_answer(parts, state, config, update, failure, stop, reflects=not cut_short)
+    return _no_answer(call, failure, "model_error" if cut_short else "max_attempts", steps, reflects=not cut_short)
 
 
 def _no_answer(
-    parts: Parts,
-    state: State,
-    config: RunnableConfig,
-    update: Update,
-    failure: Failure,
-    stop: StopReason,
-    *,
-    reflects: bool,
+    call: WorkerCall, failure: Failure, stop: StopReason, steps: Sequence[AnyMessage] = (), *, reflects: bool
 ) -> Update:
     """The attempt ends without an answer, because of this failure. The trial ends if it was the last one."""
-    budget, state = parts.budget, {**state, "failures": [*state["failures"], failure]}
+    budget, update = call.parts.budget, _update_after(call, steps)
+    state: State = {**call.state, "failures": [*call.state["failures"], failure]}
     tally = budget.tally({**state, "tally": update["tally"]}, attempts=1)
-    update = {**update, "failures": state["failures"], **end_attempt(state, config, tally)}
+    update |= {"failures": state["failures"], **end_attempt(state, call.config, tally)}
     if reflects:
         update["failure"] = failure
     if len(update["attempts"]) >= budget.limits.max_attempts:
@@ -284,10 +275,10 @@ def _no_answer(
     return update
 
 
-def _fail(state: State, config: RunnableConfig, signal: Signal, evidence: str, mark: str, **fields: Any) -> Failure:
+def _fail(call: WorkerCall, signal: Signal, evidence: str, mark: str, **fields: Any) -> Failure:
     """The failure of this call, also as an event."""
-    failure = new_failure(state, signal, evidence, mark, step=state["tally"]["steps"] + 1, **fields)
-    emit_failure(config, failure)
+    failure = new_failure(call.state, signal, evidence, mark, step=call.state["tally"]["steps"] + 1, **fields)
+    emit_failure(call.config, failure)
     return failure
 
 
@@ -302,22 +293,15 @@ def _with_unique_id(state: State, work: WorkerReply) -> AIMessage:
     return work.message
 
 
-def _emit_step(
-    config: RunnableConfig,
-    state: State,
-    prompt: list[AnyMessage],
-    work: WorkerReply | None,
-    meter: Meter,
-    fault: str | None,
-) -> None:
+def _emit_step(call: WorkerCall, work: WorkerReply | None, fault: str | None) -> None:
     """The record of this attempt as an event. It is not in the state."""
     emit_step(
-        config,
+        call.config,
         "attempt",
-        meter.spent,
-        step=state["tally"]["steps"] + 1,
-        run_id=state["about"]["id"],
-        asked=prompt,
+        call.meter.spent,
+        step=call.state["tally"]["steps"] + 1,
+        run_id=call.state["about"]["id"],
+        asked=call.prompt,
         answered=None if work is None else work.message or work.answer,
         read=None if work is None else work.answer,
         decided="invalid" if work is None else "finish",
