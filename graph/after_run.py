@@ -10,8 +10,7 @@ from langgraph_reflexion.context import UTC_NOW, Limits, MemoryPolicy
 from langgraph_reflexion.driver import accepts
 from langgraph_reflexion.graph.agent import create_reflexion_agent
 from langgraph_reflexion.graph.auditors import TURNS, AfterRun, AuditSettings
-from langgraph_reflexion.graph.settings import must_be
-from langgraph_reflexion.memory import ErrorNotebook, LessonBook
+from langgraph_reflexion.memory import ErrorNotebook, LessonBook, check_instance
 from langgraph_reflexion.nodes.parts import AgentMemory
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.text.literals import hide_password
@@ -49,13 +48,13 @@ def after_run(
     if memory is not None and not isinstance(memory, (LessonBook, MemoryPolicy)):
         raise ValueError(f"`memory` must be a LessonBook or a MemoryPolicy, got {hide_password(repr(memory))}")
     if notebook is not None:
-        must_be(notebook, ErrorNotebook, "notebook")
+        check_instance(ErrorNotebook, notebook, "notebook")
     given = dict(limits) if isinstance(limits, Mapping) else {"errors": limits}
     if not given or set(given) - set(TURNS) or not all(isinstance(value, Limits) for value in given.values()):
         raise ValueError(
             f"`limits` must be a Limits, or a mapping of 'errors' and 'memories' to Limits, got {limits!r}"
         )
-    must_be(background, bool, "background")
+    check_instance(bool, background, "background")
     if on_done is not None and (not callable(on_done) or not accepts(on_done, {})):
         raise ValueError(f"`on_done` must be a function of the result, got {on_done!r}")
     prompt_files, own = Prompts(prompts), None

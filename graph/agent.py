@@ -31,11 +31,11 @@ from langgraph_reflexion.graph.settings import (
     controls_of,
     is_unbound,
     model_choice,
-    must_be,
     must_be_one_of,
     protocol_for,
     warn_of_unused_score,
 )
+from langgraph_reflexion.memory import check_instance
 from langgraph_reflexion.nodes.ask import can_ask_user
 from langgraph_reflexion.nodes.auditing.self_check import observe_and_self_check
 from langgraph_reflexion.nodes.budget import Budget
@@ -135,7 +135,7 @@ def create_reflexion_agent(
     if prompt is not None and system_prompt is not None:
         raise ValueError("`system_prompt` is another name for `prompt`: pass only one of them")
     check_settings(limits, memory, store, clock, name, checkpointer, context_schema)
-    must_be(hold_answers, bool, "hold_answers")
+    check_instance(bool, hold_answers, "hold_answers")
     state_schema = with_messages(state_schema)
     prompt_files, now = Prompts(prompts), aware(clock)
     answer_format = None if response_format is None else ResponseFormat(response_format)

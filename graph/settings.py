@@ -14,13 +14,12 @@ from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
 from langgraph_reflexion.driver import accepts, is_async, model_named
-from langgraph_reflexion.memory import store_hint
+from langgraph_reflexion.memory import check_instance
 from langgraph_reflexion.nodes.models.choice import Model, ModelChoice, bound_names, can_call_tools, tool_name
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, Json, ModelProtocol, Native, Parser
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
 from langgraph_reflexion.prompts import Prompts
-from langgraph_reflexion.text.literals import hide_password
 
 
 def check_settings(
@@ -33,8 +32,8 @@ def check_settings(
     context_schema: Any = None,
 ) -> None:
     """Refuse a setting of the wrong type, and name its value."""
-    must_be(limits, Limits, "limits")
-    must_be(memory, MemoryPolicy, "memory")
+    check_instance(Limits, limits, "limits")
+    check_instance(MemoryPolicy, memory, "memory")
     if isinstance(memory.guard, str):
         model_named(memory.guard)  # a wrong name is refused here, and not at the first lesson
     for setting, value, kind in (
@@ -43,27 +42,11 @@ def check_settings(
         ("context_schema", context_schema, type),
     ):
         if value is not None:
-            must_be(value, kind, setting)
+            check_instance(kind, value, setting)
     if checkpointer is not None and not isinstance(checkpointer, bool):
-        must_be(checkpointer, BaseCheckpointSaver, "checkpointer")
+        check_instance(BaseCheckpointSaver, checkpointer, "checkpointer")
     if clock is not None and (not callable(clock) or is_async(clock) or not accepts(clock)):
         raise ValueError(f"`clock` must be a function of no arguments that returns an aware datetime, got {clock!r}")
-
-
-def must_be(value: Any, kind: type, setting: str) -> None:
-    """Refuse a value of another type. If it is nearly right, say what would work."""
-    if isinstance(value, kind):
-        return
-    name = "class" if kind is type else kind.__name__
-    message = f"`{setting}` must be {'an' if name[0] in 'AEIOU' else 'a'} {name}, got {hide_password(repr(value))}"
-    if isinstance(value, type) and issubclass(value, kind):
-        message += f": make one, {value.__name__}(...)"
-    elif hasattr(value, "__aenter__") or hasattr(value, "__enter__"):
-        keyword = "async with" if not hasattr(value, "__enter__") else "with"
-        message += f": open it first, `{keyword} ... as {setting}:`"
-    elif kind is BaseStore:
-        message += store_hint(value)
-    raise ValueError(message)
 
 
 def must_be_one_of(value: Any, words: Sequence[str], setting: str) -> None:

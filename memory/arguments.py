@@ -133,11 +133,19 @@ def check_names(values: Iterable[str], name: str) -> set[str]:
 
 
 def check_instance(kind: type[T], value: T, name: str) -> T:
-    """A value of this type."""
-    if not isinstance(value, kind):
-        article = "an" if kind.__name__[0] in "AEIOU" else "a"
-        raise ValueError(f"`{name}` must be {article} {kind.__name__}, got {value!r}")
-    return value
+    """A value of this type. The error for a value that is nearly right says what would work."""
+    if isinstance(value, kind):
+        return value
+    wanted = "class" if kind is type else kind.__name__
+    message = f"`{name}` must be {'an' if wanted[0] in 'AEIOU' else 'a'} {wanted}, got {hide_password(repr(value))}"
+    if isinstance(value, type) and issubclass(value, kind):
+        message += f": make one, {value.__name__}(...)"
+    elif hasattr(value, "__aenter__") or hasattr(value, "__enter__"):
+        keyword = "async with" if not hasattr(value, "__enter__") else "with"
+        message += f": open it first, `{keyword} ... as {name}:`"
+    elif kind is BaseStore:
+        message += store_hint(value)
+    raise ValueError(message)
 
 
 def check_count(value: int, name: str) -> int:
