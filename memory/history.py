@@ -97,7 +97,7 @@ def _uplift_word(found: Uplift | None) -> str:
     return "helps" if found.low > 0 else "harms" if found.high < 0 else "unclear"
 
 
-MOST = 5
+MAX_NAMED = 5
 """Words, and episodes behind a lesson, that an explanation names."""
 
 FOR_COMPARISON = "left out to compare runs with it and without"
@@ -116,7 +116,7 @@ def explain(shelf: Shelf, run_id: str | None) -> Plan[dict[str, Any]]:
     everything = yield from read_all(shelf)
     concerned = [everything[id] for id in (*episode.shown, *episode.withheld) if id in everything]
     behind: dict[str, Episode | None] = {}
-    for source in dict.fromkeys(source for found in concerned for source in found.lesson.sources[:MOST]):
+    for source in dict.fromkeys(source for found in concerned for source in found.lesson.sources[:MAX_NAMED]):
         behind[source] = yield from read_episode(shelf, source)
     return {
         "run": episode.id,
@@ -175,7 +175,7 @@ def _explained(
     result = (run_fields(counts, now) or {}).get("result") if counts is not None else None
     at_start = [lesson for lesson in episode.withheld if not episode.recalled_at.get(lesson)]
     held_back = bool(episode.memory) and at_start[-1:] == [id]  # it comes after those withheld for comparison
-    rests_on = [(source, behind.get(source)) for source in now.sources[:MOST]]
+    rests_on = [(source, behind.get(source)) for source in now.sources[:MAX_NAMED]]
     return {
         "lesson": id,
         "text": now.text,
@@ -209,7 +209,7 @@ def _why(found: StoredLesson, episode: Episode) -> str:
     as_written = {stem: word for word in re.findall(r"[A-Za-z]+", episode.task) for stem in tokens(word)}
     for who, words in (("the task", own), ("a task that taught it also", taught)):
         if shared := words.intersection(tokens(episode.task)):
-            telling = sorted(shared, key=lambda word: (-len(word), word))[:MOST]
+            telling = sorted(shared, key=lambda word: (-len(word), word))[:MAX_NAMED]
             return f"{who} speaks of {', '.join(as_written.get(word, word).lower() for word in telling)}"
     return "it is for the topic of the task, or the store's embedding model finds the two similar"
 

@@ -43,11 +43,11 @@ Style = Literal["fresh", "improve"]
 
 WORK_TOKENS = 2_000
 """Tokens of the last attempt's transcript in the next prompt."""
-LONGEST_ANSWER = 8_000
+MAX_ANSWER = 8_000
 """Characters of an earlier answer in the next prompt: about 2,000 tokens."""
-LONGEST_MISTAKE = 500
+MAX_MISTAKE = 500
 """Characters of a mistake: a sentence or two of a check, or the message of an exception."""
-MOST_MISTAKES = 20
+MAX_MISTAKES = 20
 """More mistakes do not fit next to a transcript. The latest stay."""
 
 
@@ -160,7 +160,7 @@ def _failed_attempt_text(parts: Parts, state: State, last: Attempt) -> str:
     return prompts.render(
         "trial_failed",
         transcript=work,
-        answer=fenced(bounded(last.answer or "none", LONGEST_ANSWER)),
+        answer=fenced(bounded(last.answer or "none", MAX_ANSWER)),
         mistakes="\n".join(f"{i}. {fenced(mistake)}" for i, mistake in enumerate(found, 1)),
     )
 
@@ -176,7 +176,7 @@ def _mistakes_so_far(state: State, success_score: float) -> list[str]:
         if not attempt.verdicts:
             named = [failure.evidence for failure in attempt.failures]
         found += named or explained.get(number, [])
-    return list(dict.fromkeys(bounded(line, LONGEST_MISTAKE) for line in found if line.strip()))[-MOST_MISTAKES:]
+    return list(dict.fromkeys(bounded(line, MAX_MISTAKE) for line in found if line.strip()))[-MAX_MISTAKES:]
 
 
 def _improvement_text(parts: Parts, last: Attempt) -> str:
@@ -184,7 +184,7 @@ def _improvement_text(parts: Parts, last: Attempt) -> str:
     plainly = "" if mistakes(last.verdicts, success) else prompts.render("trial_plainly")
     return prompts.render(
         "trial_improve",
-        answer=fenced(bounded(last.answer or "none", LONGEST_ANSWER)),
+        answer=fenced(bounded(last.answer or "none", MAX_ANSWER)),
         feedback="\n".join(filter(None, [fenced(complaints(last.verdicts, success)), plainly])),
     )
 

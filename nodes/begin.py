@@ -17,7 +17,7 @@ from langgraph_reflexion.text.literals import fingerprint
 
 FEWEST_STEPS = 6
 """LangGraph's steps for the shortest run: begin, recall, decide, check, finish, and a spare one that it needs."""
-LONGEST_FEEDBACK = 8_000
+MAX_FEEDBACK = 8_000
 """Characters of feedback, as many as of a check's complaints."""
 
 
@@ -31,7 +31,7 @@ def begin(parts: Parts, state: State, config: RunnableConfig) -> Update:
     feedback = state.get("feedback") or ""
     if not isinstance(feedback, str):
         raise ValueError(f"`feedback` must be text, got {feedback!r}")
-    feedback = bounded(feedback.strip(), LONGEST_FEEDBACK)
+    feedback = bounded(feedback.strip(), MAX_FEEDBACK)
     was_paired = is_paired(given)
     if not feedback and not (given if was_paired else paired(given)):  # answers without calls are not a conversation
         raise ValueError("There are no messages: pass {'messages': [('user', 'what to do')]}")

@@ -42,7 +42,7 @@ from langgraph_reflexion.text.literals import fingerprint
 
 logger = logging.getLogger(__name__)
 
-LONGEST_NAME = 200
+MAX_NAME = 200
 """Characters of an unknown tool's name that are quoted."""
 REPLAN_NOTED = "Noted. Continue with the new plan."
 
@@ -184,7 +184,7 @@ def _problem_with(parts: Parts, decision: Decision) -> Invalid | None:
         if not tools.has(name) and name not in tools.client_tools:
             known = ", ".join(tools.names) or "none"
             return Invalid(
-                "unknown_tool", f"there is no tool {name!r}; the tools are: {known}", bounded(name, LONGEST_NAME)
+                "unknown_tool", f"there is no tool {name!r}; the tools are: {known}", bounded(name, MAX_NAME)
             )
         if name in tools.denied:
             continue

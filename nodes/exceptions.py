@@ -23,11 +23,11 @@ from langgraph_reflexion.schemas import ErrorClass
 
 ModelFault = Literal["overflow", "setting", "model_error"]
 
-LONGEST_ERROR = 4_000
+MAX_ERROR = 4_000
 """Characters of an exception's message, because a stack trace would fill a prompt."""
-MOST_MISFITS = 5
+MAX_MISFITS = 5
 """Maximum number of validation errors to list."""
-LONGEST_PAUSE = 60.0
+MAX_PAUSE = 60.0
 """Seconds. If the server asks for a longer wait, the call is not retried."""
 FIRST_PAUSE = 0.25
 """Seconds before the first retry if the server names no time. Doubled before each further retry."""
@@ -99,7 +99,7 @@ def describe(error: BaseException) -> str:
     except Exception:  # noqa: BLE001 — `str()` of any other exception class may fail
         message = ""
     name = type(error).__name__
-    return bounded(f"{name}: {message}", LONGEST_ERROR) if message.strip() else name
+    return bounded(f"{name}: {message}", MAX_ERROR) if message.strip() else name
 
 
 def as_sentence(error: BaseException) -> str:
@@ -110,7 +110,7 @@ def as_sentence(error: BaseException) -> str:
 
 def misfits(error: ValidationError) -> str:
     """A validator's errors, each with its field."""
-    faults = error.errors()[:MOST_MISFITS]
+    faults = error.errors()[:MAX_MISFITS]
     return "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}".lstrip(": ") for fault in faults)
 
 
@@ -157,14 +157,14 @@ def is_lost_connection(error: BaseException) -> bool:
 def pause_before(error: BaseException, attempt: int, seconds: float | None = None) -> float | None:
     """Seconds to wait before the next try: the server's time, else starting at a quarter of a second and doubling.
 
-    A server's time is never shortened: None if it is longer than `LONGEST_PAUSE`, or than the `seconds` that are left.
+    A server's time is never shortened: None if it is longer than `MAX_PAUSE`, or than the `seconds` that are left.
     """
     named = _seconds_in(getattr(error, "retry_after", None))
     for holder in (getattr(error, "response", None), error):
         if named is None:
             named = _retry_after(getattr(holder, "headers", None))
-    wait = named if named is not None else min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)
-    return wait if wait <= LONGEST_PAUSE and (seconds is None or wait < seconds) else None
+    wait = named if named is not None else min(FIRST_PAUSE * 2**attempt, MAX_PAUSE)
+    return wait if wait <= MAX_PAUSE and (seconds is None or wait < seconds) else None
 
 
 def _retry_after(headers: Any) -> float | None:

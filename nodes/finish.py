@@ -44,7 +44,7 @@ from langgraph_reflexion.state import (
     with_update,
 )
 
-LONGEST_TASK = 4_000
+MAX_TASK = 4_000
 """Characters of a task that an episode keeps."""
 
 
@@ -222,7 +222,7 @@ def _episode(parts: Parts, state: State, outcome: Outcome) -> Episode:
     success = {"success": True, "failure": False}.get(outcome.status)
     return Episode(
         id=outcome.run_id,
-        task=bounded(task_in(state), LONGEST_TASK),
+        task=bounded(task_in(state), MAX_TASK),
         success=success,
         score=outcome.score,
         shown=[found.lesson.id for found in state["recalled"] if found.shown],

@@ -31,15 +31,15 @@ TRANSCRIPT_TOKENS = 4_000
 """Tokens of the transcript in a reflection."""
 QUICK_TOKENS = 1_500
 """Tokens of the transcript in a quick one, which looks only at the failed decision."""
-LONGEST_INSTRUCTIONS = 8_000
+MAX_INSTRUCTIONS = 8_000
 """Characters that a reflection sees of the system prompt and also of the tools: about 2,000 tokens each."""
 LATEST = 50
 """Messages shown to a reflection on feedback, because feedback is about an earlier run."""
-LONGEST_FIELD = 2_000
+MAX_FIELD = 2_000
 """Characters of a text of a reflection, which should be short."""
-LONGEST_TAG = 200
+MAX_TAG = 200
 """Characters of a tag."""
-MOST_ENTRIES = 10
+MAX_ENTRIES = 10
 """Entries of a list of a reflection."""
 _PLAN = lazy_pattern(
     r"(?:(?:^[\s>#*_-]*|\b)(?:(?:my|the|a|new|short)\s+)*)\bplan[*_]*\s*[:：][*_]*", re.IGNORECASE | re.MULTILINE
@@ -208,8 +208,8 @@ def _instructions(case: Case) -> Waits[dict[str, str]]:
     specs.sort(key=lambda spec: spec.get("name") != case.failure.tool)  # the failed tool is never cut off
     lines = "\n".join(json.dumps(spec, ensure_ascii=False, default=str) for spec in specs)
     return {
-        "instructions": fenced(bounded(system, LONGEST_INSTRUCTIONS)) or "none",
-        "tools": fenced(bounded(lines, LONGEST_INSTRUCTIONS)) or "none",
+        "instructions": fenced(bounded(system, MAX_INSTRUCTIONS)) or "none",
+        "tools": fenced(bounded(lines, MAX_INSTRUCTIONS)) or "none",
     }
 
 
@@ -247,10 +247,10 @@ def read_reflection(text: str, failure: Failure, depth: Depth) -> ReadReflection
     if "patch_prompt" not in data and not memos:
         return ReadReflection(None, "it has neither `patch_prompt` nor anything in `memory_to_write`", dropped)
     fixes = []
-    for item in _as_list(data.get("fix_strategy"))[:MOST_ENTRIES]:
+    for item in _as_list(data.get("fix_strategy"))[:MAX_ENTRIES]:
         kind, sentence = _kind_and_sentence(item, get_args(FixKind))
         fixes.append(Fix(kind=cast("FixKind", kind or "other"), text=sentence))
-    lessons = [text for item in _as_list(data.get("lessons"))[:MOST_ENTRIES] if (text := _as_text(item))]
+    lessons = [text for item in _as_list(data.get("lessons"))[:MAX_ENTRIES] if (text := _as_text(item))]
     cause, sentence = _kind_and_sentence(data.get("root_cause"), get_args(RootCause))
     diagnosis, _ = _kind_and_sentence(data.get("diagnosis"), get_args(Diagnosis))
     return ReadReflection(
@@ -272,7 +272,7 @@ def read_reflection(text: str, failure: Failure, depth: Depth) -> ReadReflection
 
 def read_freely(text: str, failure: Failure, depth: Depth) -> ReadReflection:
     """A reflection in a model's own words: a possible reason, then `Plan:` and a plan. Without `Plan:`, all is plan."""
-    reply = bounded(without_thinking(text), LONGEST_FIELD)
+    reply = bounded(without_thinking(text), MAX_FIELD)
     if not reply:
         return ReadReflection(None, "it is empty")
     *_, mark = [None, *_PLAN.finditer(reply)]
@@ -313,11 +313,11 @@ def _read_memos(given: Any) -> tuple[list[Memo], list[tuple[str, str]]]:
         text = _as_text(fields.get("text", fields.get("content", fields.get(named))))
         if not text:
             dropped.append((_as_text(str(item)), "it has no text"))
-        elif len(memos) == MOST_ENTRIES:
-            dropped.append((text, f"a reflection may leave {MOST_ENTRIES} memos"))
+        elif len(memos) == MAX_ENTRIES:
+            dropped.append((text, f"a reflection may leave {MAX_ENTRIES} memos"))
         else:
             kind = known_word(fields.get("kind", fields.get("type", named)), get_args(Kind)) or "rule"
-            tags = [bounded(_as_text(tag), LONGEST_TAG) for tag in _as_list(fields.get("tags"))[:MOST_ENTRIES]]
+            tags = [bounded(_as_text(tag), MAX_TAG) for tag in _as_list(fields.get("tags"))[:MAX_ENTRIES]]
             memos.append(
                 Memo(kind=cast("Kind", kind), text=text, when=_as_text(fields.get("when")), tags=[*filter(None, tags)])
             )
@@ -339,4 +339,4 @@ def _as_list(given: Any) -> list[Any]:
 
 def _as_text(given: Any) -> str:
     """A field as bounded text. The texts in a list or an object are joined."""
-    return bounded("\n".join(texts_in(given)).strip(), LONGEST_FIELD)
+    return bounded("\n".join(texts_in(given)).strip(), MAX_FIELD)

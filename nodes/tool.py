@@ -20,7 +20,7 @@ from langgraph_reflexion.driver import NeedsAsyncError, Wait, Waits, pause
 from langgraph_reflexion.nodes.exceptions import describe, is_transient, pause_before, tool_error_class
 from langgraph_reflexion.nodes.host import has_parent, is_bad_resume, values_now, was_resumed
 from langgraph_reflexion.nodes.models.calling import Meter, raise_control_flow
-from langgraph_reflexion.nodes.models.transcript import LONGEST_RESULT, answer_to, bounded, media_blocks, readable
+from langgraph_reflexion.nodes.models.transcript import MAX_RESULT, answer_to, bounded, media_blocks, readable
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.verdicts import complaints, is_accepted
 from langgraph_reflexion.schemas import ErrorClass
@@ -279,7 +279,7 @@ def _present(message: ToolMessage, call: ToolCall, *, edited: bool) -> ToolMessa
     content: Any = message.content
     if isinstance(content, str):
         content = bounded(content)
-    elif len(text := readable(message)) > LONGEST_RESULT:
+    elif len(text := readable(message)) > MAX_RESULT:
         content = [{"type": "text", "text": bounded(text)}, *media_blocks(message)]
     else:
         content = map_texts(content, valid_text)

@@ -27,7 +27,7 @@ from langgraph_reflexion.schemas import Origin, Run, Verdict
 
 logger = logging.getLogger(__name__)
 
-LONGEST_COMPLAINT = 8_000
+MAX_COMPLAINT = 8_000
 """Characters of all feedback on one answer."""
 CHECK_FAULT = "the check itself failed: "
 READY_MADE = "langgraph_reflexion.checks."
@@ -247,7 +247,7 @@ def complaints(verdicts: Sequence[Verdict], success_score: float) -> str:
     lines += [
         f"{verdict.check} has no objection: {'; '.join(rest)}" for verdict in others if (rest := _remarks(verdict))
     ]
-    return bounded("\n".join(lines), LONGEST_COMPLAINT)
+    return bounded("\n".join(lines), MAX_COMPLAINT)
 
 
 def _remarks(verdict: Verdict) -> list[str]:
@@ -266,9 +266,9 @@ def truncated(verdict: Verdict) -> Verdict:
     """The verdict with overlong texts truncated."""
     sides = verdict.dimensions
     texts = [verdict.feedback, *verdict.issues, *(side.feedback for side in sides.values())]
-    if sum(map(len, texts)) <= LONGEST_COMPLAINT:
+    if sum(map(len, texts)) <= MAX_COMPLAINT:
         return verdict
-    most = LONGEST_COMPLAINT // 2
+    most = MAX_COMPLAINT // 2
     sides = {name: side.model_copy(update={"feedback": bounded(side.feedback, most)}) for name, side in sides.items()}
     issues = [bounded(issue, most) for issue in verdict.issues]
     return verdict.model_copy(

@@ -41,7 +41,7 @@ STEPS_PER_TURN = 4
 """Most LangGraph steps of one turn of an auditor: decide, tool, observe, check."""
 REPEATED = 3
 """Runs with a mistake before it is proposed as a lesson. Two may be chance."""
-MOST_SOURCES = 20
+MAX_SOURCES = 20
 """Runs named as the sources of a lesson: the newest, so that the lesson does not grow with each run."""
 _FORGET = re.compile(
     r"(?P<order>\b(?<!\bi )(?<!\byou )(?:forget|unlearn|erase|remove|delete|drop|stop remembering)\b"
@@ -225,7 +225,7 @@ def _lesson_of(group: Sequence[dict[str, Any]]) -> Lesson:
         why=last["cause"],
         tags=[last["category"]],
         trigger=Trigger(tool=tool) if tool else None,
-        sources=list(dict.fromkeys(finding["session"] for finding in group if finding["session"]))[-MOST_SOURCES:],
+        sources=list(dict.fromkeys(finding["session"] for finding in group if finding["session"]))[-MAX_SOURCES:],
     )
 
 

@@ -21,19 +21,19 @@ TRANSCRIPT_TOKENS = 8_000
 """Tokens of the run. With the rest of a prompt they fit a small model's context of 16,000."""
 EARLIER_TOKENS = 1_000
 """Tokens of earlier messages."""
-LONGEST_TEXT = 4_000
+MAX_TEXT = 4_000
 """Characters of the task and of the answer: about 1,000 tokens each."""
 LATEST = 20
 """Earlier messages that may be shown: as many as their tokens hold if they are short."""
-MOST_KNOWN = 100
+MAX_KNOWN = 100
 """Known memories in a prompt, the newest: about 3,000 tokens at their usual length."""
-MOST_FAILURES = 20
+MAX_FAILURES = 20
 """Failures in a prompt: at most 2,500 tokens."""
-MOST_ITEMS = 20
+MAX_ITEMS = 20
 """Most findings or memories of one run. A longer list is not a selection."""
 KINDS = ("rule", "project", "preference")
 """Kinds of memory that the prompt asks for."""
-LONGEST_NAME = 64
+MAX_NAME = 64
 """Characters of a memory's name, as many as providers allow for the name of a tool."""
 _SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
@@ -82,7 +82,7 @@ def errors_question(prompts: Prompts, run: AuditedRun) -> str:
     messages = run["messages"][run["start"] :]
     failed = [message for message in messages if isinstance(message, ToolMessage) and message.status == "error"]
     lines = [*run["failures"], *(f"tool_error {message.name or ''}: {message.text}" for message in failed)]
-    listed = "\n".join(f"- {bounded(line, 500)}" for line in dict.fromkeys(lines[:MOST_FAILURES]))
+    listed = "\n".join(f"- {bounded(line, 500)}" for line in dict.fromkeys(lines[:MAX_FAILURES]))
     beside = prompts.render("audit_failures", failures=fenced(listed) or "none")
     return _question(prompts, run, beside)
 
@@ -90,7 +90,7 @@ def errors_question(prompts: Prompts, run: AuditedRun) -> str:
 def memories_question(prompts: Prompts, run: AuditedRun, known: Sequence[Lesson]) -> str:
     """The prompt of the memory auditor, with the known names."""
     listed = "\n".join(
-        f"- {memory.kind} {memory.name}: {' '.join(memory.text.split())}" for memory in known[-MOST_KNOWN:]
+        f"- {memory.kind} {memory.name}: {' '.join(memory.text.split())}" for memory in known[-MAX_KNOWN:]
     )
     beside = prompts.render("audit_known", known=fenced(listed) or "nothing yet")
     return _question(prompts, run, beside)
@@ -108,8 +108,8 @@ def _question(prompts: Prompts, run: AuditedRun, beside: str) -> str:
     return prompts.render(
         "audit_run",
         session=fenced(bounded(run["session"], 200)) or "none",
-        task=fenced(bounded(task, LONGEST_TEXT)),
-        answer=fenced(bounded(answer, LONGEST_TEXT)) or "none",
+        task=fenced(bounded(task, MAX_TEXT)),
+        answer=fenced(bounded(answer, MAX_TEXT)) or "none",
         beside=beside,
         transcript=shown,
     )
@@ -145,7 +145,7 @@ def read_memories(text: str) -> Memories:
     data = _read_object(text)
     found, left_out = _read_items(data["memories"], _read_memory)
     forget = data.get("forget")
-    names = [slug for name in forget[:MOST_ITEMS] if (slug := _slug(name))] if isinstance(forget, list) else []
+    names = [slug for name in forget[:MAX_ITEMS] if (slug := _slug(name))] if isinstance(forget, list) else []
     return Memories(found, names, left_out)
 
 
@@ -159,7 +159,7 @@ def _read_object(text: str) -> dict[str, Any]:
 def _read_items(items: list[Any], read: Callable[[Any], dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
     """The valid items, and what is wrong with the others."""
     found, left_out = list[dict[str, Any]](), list[str]()
-    for item in items[:MOST_ITEMS]:
+    for item in items[:MAX_ITEMS]:
         try:
             found.append(read(item))
         except ValueError as fault:
@@ -211,7 +211,7 @@ def _read_memory(given: Any) -> dict[str, str]:
 
 
 def _slug(given: Any) -> str | None:
-    if not isinstance(given, str) or len(given) > LONGEST_NAME:
+    if not isinstance(given, str) or len(given) > MAX_NAME:
         return None
     slug = re.sub(r"[\s_]+", "-", given.strip().lower())
     return slug if _SLUG.fullmatch(slug) else None

@@ -19,17 +19,17 @@ from langgraph_reflexion.text.literals import mask_secrets
 
 PAGE = 20_000
 """Characters of a file that one call shows: about 5,000 tokens."""
-MOST_NAMES = 200
+MAX_NAMES = 200
 """Names in the listing of a folder: about 1,000 tokens."""
-MOST_MATCHES, LONGEST_LINE = 50, 300
+MAX_MATCHES, MAX_LINE = 50, 300
 """Lines that a search shows, and characters of each: at most about 4,000 tokens."""
-LONGEST_PATTERN = 200
+MAX_PATTERN = 200
 """Characters of a pattern that are searched for. A longer one is a mistake."""
-LARGEST_FILE = 500_000
+MAX_FILE = 500_000
 """Bytes of a file that are read. Masking them takes a third of a second. A search reads at most ten times as many."""
 SECONDS = 5.0
 """Seconds of a search."""
-DEEPEST = 40
+MAX_DEPTH = 40
 """Depth of folders that a search enters."""
 
 
@@ -58,7 +58,7 @@ class ReadingTools:
             with self._opened(path) as (file, about):
                 if stat.S_ISDIR(about.st_mode):
                     return _listing(path, file)
-                data = _read(file, LARGEST_FILE)
+                data = _read(file, MAX_FILE)
             if b"\0" in data:
                 return f"{path!r} is not text: {about.st_size} bytes."
             text = mask_secrets(data.decode("utf-8", "replace"))
@@ -76,7 +76,7 @@ class ReadingTools:
         if not wanted:
             return "`pattern` is empty: give a word to look for."
         found: list[str] = []
-        until, left = time.monotonic() + SECONDS, 10 * LARGEST_FILE
+        until, left = time.monotonic() + SECONDS, 10 * MAX_FILE
         try:
             for name, data in self._texts(path):
                 left -= len(data)
@@ -84,9 +84,9 @@ class ReadingTools:
                 folded = text.casefold()
                 if any(all(piece in folded for piece in pieces) for pieces in wanted):  # masking takes longer
                     for number, line in enumerate(mask_secrets(text).splitlines(), 1):
-                        if any(_holds(line.casefold(), pieces) for pieces in wanted) and len(found) < MOST_MATCHES:
-                            found.append(f"{name}:{number}: {line.strip()[:LONGEST_LINE]}")
-                if len(found) == MOST_MATCHES or left < 0 or time.monotonic() > until:
+                        if any(_holds(line.casefold(), pieces) for pieces in wanted) and len(found) < MAX_MATCHES:
+                            found.append(f"{name}:{number}: {line.strip()[:MAX_LINE]}")
+                if len(found) == MAX_MATCHES or left < 0 or time.monotonic() > until:
                     found.append("[… there may be more: search in a folder below …]")
                     break
         except (OSError, ValueError, RefusedError) as fault:
@@ -116,15 +116,15 @@ class ReadingTools:
         with self._opened(path) as (file, about):
             base = "/".join(_parts(path))
             if stat.S_ISREG(about.st_mode):
-                yield base, _read(file, LARGEST_FILE)
+                yield base, _read(file, MAX_FILE)
                 return
             for folder, folders, names, _ in os.fwalk(".", dir_fd=file, follow_symlinks=False):
-                folders[:] = [] if folder.count("/") >= DEEPEST else sorted(folders)
+                folders[:] = [] if folder.count("/") >= MAX_DEPTH else sorted(folders)
                 inside = folder.removeprefix(".").strip("/")
                 for name in sorted(names):
                     found = "/".join(part for part in (base, inside, name) if part)
                     with suppress(OSError, RefusedError), self._opened(found) as (text, _):
-                        if b"\0" not in (data := _read(text, LARGEST_FILE))[:8_000]:
+                        if b"\0" not in (data := _read(text, MAX_FILE))[:8_000]:
                             yield found, data
 
 
@@ -154,13 +154,13 @@ def _read(file: int, most: int) -> bytes:
 def _listing(path: str, folder: int) -> str:
     with os.scandir(folder) as entries:
         names = sorted(entry.name + ("/" if entry.is_dir(follow_symlinks=False) else "") for entry in entries)
-    more = f"\n[… {len(names) - MOST_NAMES} more …]" if len(names) > MOST_NAMES else ""
-    return f"{path or '.'!r} is a folder and holds:\n" + "\n".join(names[:MOST_NAMES]) + more
+    more = f"\n[… {len(names) - MAX_NAMES} more …]" if len(names) > MAX_NAMES else ""
+    return f"{path or '.'!r} is a folder and holds:\n" + "\n".join(names[:MAX_NAMES]) + more
 
 
 def _pieces(pattern: str) -> list[list[str]]:
     """The alternatives of a pattern, each a list of parts that a line must have in order. This is always fast."""
-    plain = pattern[:LONGEST_PATTERN].casefold().replace("\\", "")
+    plain = pattern[:MAX_PATTERN].casefold().replace("\\", "")
     found = [[piece for piece in choice.split(".*") if piece] for choice in plain.split("|")]
     return [pieces for pieces in found if pieces]
 
@@ -176,7 +176,7 @@ def _holds(line: str, pieces: list[str]) -> bool:
 
 
 def _refusal(path: str, fault: Exception) -> str:
-    name = path.replace("\0", "�")[:LONGEST_LINE]
+    name = path.replace("\0", "�")[:MAX_LINE]
     if isinstance(fault, RefusedError):
         return f"Refused: {name!r}: {fault}."
     if isinstance(fault, FileNotFoundError):

@@ -25,7 +25,7 @@ from langgraph_reflexion.text.json_text import read_json
 
 TRANSCRIPT_TOKENS = 3_000
 """Tokens of the run in the question: its last steps decide, and the check is made often."""
-MOST_ISSUES, LONGEST = 5, 500
+MAX_ISSUES, MAX_ISSUE = 5, 500
 """Issues in a note, and characters of each: a note must stay short to be followed."""
 
 
@@ -79,8 +79,8 @@ def _consequence(parts: Parts, state: State, check: SelfCheck, foreign: Foreign)
     Text that copies a tool or page, or imitates instructions, is left out, as in a reflection.
     """
     action, *issues = (
-        "" if screen(text, foreign) else bounded(" ".join(text.split()), LONGEST)
-        for text in (check.next_action, *check.issues[:MOST_ISSUES])
+        "" if screen(text, foreign) else bounded(" ".join(text.split()), MAX_ISSUE)
+        for text in (check.next_action, *check.issues[:MAX_ISSUES])
     )
     issues = [issue for issue in issues if issue]
     if check.on_track and not issues and not check.should_replan:
@@ -107,7 +107,7 @@ def _ask(parts: Parts, state: State, config: RunnableConfig, model: Model, meter
     question = prompts.render(
         "self_check",
         task=fenced(bounded(task_in(state), 4_000)),
-        failures=fenced("\n".join(f"- {bounded(failure.evidence, LONGEST)}" for failure in state["failures"][-5:]))
+        failures=fenced("\n".join(f"- {bounded(failure.evidence, MAX_ISSUE)}" for failure in state["failures"][-5:]))
         or "none",
         transcript=transcript(state["messages"], TRANSCRIPT_TOKENS),
         taken=state["tally"]["steps"],

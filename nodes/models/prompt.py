@@ -56,7 +56,7 @@ def extend_system_message(messages: Sequence[AnyMessage], *sections: str) -> lis
 
 # ---------------------------------------------------------------- lessons
 
-LONGEST_CAUSE = 400
+MAX_CAUSE = 400
 """Characters of the failure's evidence above its lessons: its first lines. The failure turn has all of it."""
 
 _SAYS_WHEN = re.compile(r"(?:when|whenever|if|while)\b|[当若]|如果", re.IGNORECASE)
@@ -82,9 +82,7 @@ def lessons_after_failure(recalled: Sequence[Recalled], prompts: Prompts, causes
     if not lessons:
         return ""
     cause = causes[-1].evidence if causes else "see below"
-    return prompts.render(
-        "lessons_after", lessons=_lesson_list(lessons), cause=fenced_line(bounded(cause, LONGEST_CAUSE))
-    )
+    return prompts.render("lessons_after", lessons=_lesson_list(lessons), cause=fenced_line(bounded(cause, MAX_CAUSE)))
 
 
 def by_kind(texts: Sequence[tuple[str, str]]) -> str:
@@ -121,7 +119,7 @@ def fenced_line(text: str) -> str:
 
 KEPT_TURNS = 3
 """Failure turns that stay complete. Older ones keep only what their reflections ask to remember."""
-LONGEST_MEMO = 300
+MAX_MEMO = 300
 """Characters of a memo in the prompt, as many as a lesson may have."""
 
 
@@ -202,4 +200,4 @@ def _render_turn(turn: FailureTurn, state: State, prompts: Prompts) -> str:
 
 
 def _memo_list(memos: Sequence[dict[str, str]]) -> str:
-    return by_kind([(memo["kind"], fenced_line(bounded(memo["text"], LONGEST_MEMO))) for memo in memos])
+    return by_kind([(memo["kind"], fenced_line(bounded(memo["text"], MAX_MEMO))) for memo in memos])

@@ -19,9 +19,9 @@ from langgraph_reflexion.text.json_text import (
     values_in,
 )
 
-MOST_READS = 50
+MAX_READS = 50
 """Parses of a reply while it arrives. Two are enough for a real one. A reply that needs more is not streamed."""
-LONGEST_EVENT = 40
+MAX_EVENT = 40
 """Characters of an event that may come in pieces: the key, its colon and the quote behind it."""
 _EVENT = re.compile(r"""final["']?\s*:\s*["']|action["']?\s*:\s*["']\w+["']|</think>|\*/""")
 """Fields that start an answer, or show that earlier text is an answer."""
@@ -111,9 +111,9 @@ class FinalText:
     def _may_have_answer(self) -> bool:
         """Whether the new text may open the answer, so that the reply must be read again."""
         events = [event.end() for event in _EVENT.finditer(self._text, self._looked)]
-        self._looked = max([self._looked, len(self._text) - LONGEST_EVENT, *events])
+        self._looked = max([self._looked, len(self._text) - MAX_EVENT, *events])
         self._reads += bool(events)
-        self._done = self._reads > MOST_READS
+        self._done = self._reads > MAX_READS
         return bool(events) and not self._done
 
     def _find_answer(self, text: str) -> str:

@@ -15,7 +15,7 @@ from langgraph_reflexion.text.tokens import count_tokens
 NOT_RUN = "Not run: the run ended or moved on before this call."
 NO_RESULT = "Not run, or not finished: the run ended or moved on before this call had a result."
 """The answer to an open call of an earlier run. It may have run: the process died, or another call was paused."""
-LONGEST_RESULT = 100_000
+MAX_RESULT = 100_000
 """Characters of a tool's result: some 25,000 tokens, a fifth of what most models can read."""
 MEDIA = frozenset({"image", "image_url", "input_image", "audio", "input_audio", "video", "file", "input_file"})
 """Types of content blocks that hold no text."""
@@ -173,7 +173,7 @@ def media_blocks(message: ToolMessage) -> list[dict[str, Any]]:
     return [block for block in blocks if isinstance(block, dict) and not texts_of_blocks(block)]
 
 
-def bounded(text: str, most: int = LONGEST_RESULT) -> str:
+def bounded(text: str, most: int = MAX_RESULT) -> str:
     """The text, or its two ends with a note on the omitted part."""
     text = valid_text(text)
     if len(text) <= most:

@@ -20,13 +20,13 @@ logger = logging.getLogger(__name__)
 ArgumentCheck = Callable[[dict[str, Any]], str | None]
 """Returns what is wrong with a call's arguments, or None."""
 
-MOST_FAULTS = 5
+MAX_FAULTS = 5
 """Errors named in one message. More would only cost tokens."""
 
-LONGEST_VALUE = 60
+MAX_VALUE = 60
 """Characters of a value quoted in a message."""
 
-LONGEST_MESSAGE = 300
+MAX_MESSAGE = 300
 """Characters of a validator's own message."""
 
 
@@ -90,7 +90,7 @@ def short_json(value: Any) -> str:
         text = json.dumps(value, ensure_ascii=False, default=str)
     except (ValueError, RecursionError):
         text = type(value).__name__
-    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
+    return text if len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 3]}..."
 
 
 def _not_a_parameter(name: str, offered: list[str]) -> str:
@@ -128,7 +128,7 @@ def _model_check(schema: type[BaseModel], filled_in: Set[str], config: Set[str],
             # A validator may fail on a field that only LangGraph fills in. Then the tool itself must decide.
             if not unread:
                 raise
-        return "; ".join(list(dict.fromkeys(faults))[:MOST_FAULTS]) or None
+        return "; ".join(list(dict.fromkeys(faults))[:MAX_FAULTS]) or None
 
     return check
 
@@ -171,7 +171,7 @@ def _pydantic_fault(error: Mapping[str, Any]) -> str:
         return f"{name} is missing"
     if kind == "extra_forbidden":
         return f"{name} is not a parameter"
-    message = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")[:LONGEST_MESSAGE]
+    message = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")[:MAX_MESSAGE]
     return f"{name}: {message}" + (f", got {short_json(error['input'])}" if path and "got " not in message else "")
 
 
@@ -197,7 +197,7 @@ def _json_check(schema: dict[str, Any], injected: frozenset[str]) -> ArgumentChe
     def check(args: dict[str, Any]) -> str | None:
         extra = [name for name in args if name in injected or (closed and name not in properties)]
         fault = fault_in({name: value for name, value in args.items() if name not in extra})
-        faults = [_not_a_parameter(name, offered) for name in extra[:MOST_FAULTS]]
+        faults = [_not_a_parameter(name, offered) for name in extra[:MAX_FAULTS]]
         return "; ".join([*faults, *filter(None, [fault])]) or None
 
     return check
@@ -210,9 +210,9 @@ def wrong_schema(schema: Mapping[str, Any]) -> str | None:
     try:
         validators.validator_for(schema, default=validators.Draft202012Validator).check_schema(schema)
     except SchemaError as error:
-        return f"`{_path(error.absolute_path)}`: {error.message}"[:LONGEST_MESSAGE]
+        return f"`{_path(error.absolute_path)}`: {error.message}"[:MAX_MESSAGE]
     except Exception as error:  # noqa: BLE001 — it may contain itself, or keys that are not strings
-        return f"it cannot be read: {type(error).__name__}: {error}"[:LONGEST_MESSAGE]
+        return f"it cannot be read: {type(error).__name__}: {error}"[:MAX_MESSAGE]
     return None
 
 
@@ -249,7 +249,7 @@ def json_schema_check(schema: Mapping[str, Any]) -> Callable[[Any], str | None]:
         except Exception as error:  # noqa: BLE001 — a wrong schema breaks in many ways: the tool itself has to decide
             logger.debug("A JSON schema cannot be used: %r", error)
             return None
-        return "; ".join(list(dict.fromkeys(faults))[:MOST_FAULTS]) or None
+        return "; ".join(list(dict.fromkeys(faults))[:MAX_FAULTS]) or None
 
     return fault_in
 
@@ -257,7 +257,7 @@ def json_schema_check(schema: Mapping[str, Any]) -> Callable[[Any], str | None]:
 def _schema_fault(error: Any) -> str:
     """One of `jsonschema`'s errors, with its field."""
     path, message = _path(error.absolute_path), error.message
-    message = message if len(message) <= LONGEST_MESSAGE else f"{message[:LONGEST_MESSAGE]}..."
+    message = message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}..."
     return f"`{path}`: {message}" if path else message
 
 

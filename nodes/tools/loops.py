@@ -67,7 +67,7 @@ KINDS: Mapping[str, tuple[Signal, str]] = MappingProxyType(
 )
 """Each kind of loop: the signal of its failure, and the first sentence of the evidence."""
 
-LONGEST_CYCLE = 3
+MAX_CYCLE = 3
 """Calls in a cycle: a repeat within three calls is a loop, a longer one may be a plan."""
 REWORDED = 3
 """Searches in a row, including the first, for the same thing without new results: one rewording is normal."""
@@ -79,17 +79,17 @@ SAYS_NOTHING = 5
 """Turns with the same short "nothing found" result: checking a few days or rooms is not a failure."""
 LEAST_RESULT = 20
 """Characters. Shorter results (`ok`, `stored`) are the answer to many different calls."""
-MOST_RESULTS = 5
+MAX_RESULTS = 5
 """Results to remember. The trail is in each checkpoint, and repetitions usually come within five results."""
 ALIKE = 2 / 3
 """The share of common words in two wordings of the same search: one changed word in three is still the same."""
-MOST_WORDS = 24
+MAX_WORDS = 24
 """Arguments with more words are not a search: real queries have fewer than ten."""
-LONGEST_SEARCH = 2_000
+MAX_SEARCH = 2_000
 """Arguments with more characters are not a search either: a file without spaces has few words."""
-MOST_LINES = 12
+MAX_LINES = 12
 """A longer result is compared as a whole, so that the trail stays short."""
-DEEPEST = 50
+MAX_DEPTH = 50
 """Depth to which arguments are read: Python recurses to 1,000, and JSON parsers allow far less."""
 
 _WORD = re.compile(r"\w+")
@@ -184,13 +184,13 @@ def extend(trail: Sequence[Turn], turn: Sequence[ObservedCall]) -> Trail:
         "again": {pair: last.get("again", {}).get(pair, 0) + pairs.count(pair) for pair in pairs},
         "cycles": [
             last["cycles"][period - 2] + 1 if len(trail) >= period and trail[-period]["turn"] == turn_hash else 0
-            for period in range(2, LONGEST_CYCLE + 1)
+            for period in range(2, MAX_CYCLE + 1)
         ],
         "errors": _errors(last.get("errors", {}), turn),
         "search": _search(last, turn, calls),
         "results": _results(last["results"]["seen"] if "results" in last else {}, turn),
     }
-    older: Trail = [{"turn": entry["turn"], "calls": entry["calls"]} for entry in trail[1 - LONGEST_CYCLE :]]
+    older: Trail = [{"turn": entry["turn"], "calls": entry["calls"]} for entry in trail[1 - MAX_CYCLE :]]
     return [*older, newest]
 
 
@@ -247,7 +247,7 @@ def _results(before: Mapping[str, list[str]], turn: Sequence[ObservedCall]) -> R
     is_new = calls not in turns
     seen[result] = [*turns, calls][-SAYS_NOTHING:] if is_new else turns
     count = len(seen[result]) if is_new else 0
-    recent = dict(list(seen.items())[-MOST_RESULTS:])
+    recent = dict(list(seen.items())[-MAX_RESULTS:])
     return {"seen": recent, "failed": count if failed else 0, "same": 0 if failed else count, "empty": empty}
 
 
@@ -261,13 +261,13 @@ def _search(last: Turn, turn: Sequence[ObservedCall], calls: list[str]) -> Searc
     if not words:
         return {"tool": "", "words": [], "names": [], "lines": [], "count": 0}
     lines = sorted({line for seen in turn for line in _lines(seen)})
-    found: Search = {"tool": tools.pop(), "words": words, "names": names, "lines": lines[:MOST_LINES], "count": 1}
+    found: Search = {"tool": tools.pop(), "words": words, "names": names, "lines": lines[:MAX_LINES], "count": 1}
     before = last.get("search")
     if before is None or before["tool"] != found["tool"] or not _alike(before, found):
         return found
     count = before["count"] if last["calls"] == calls else before["count"] + 1
     fresh = set(lines) - set(before["lines"])
-    known = [*fresh, *before["lines"]][:MOST_LINES]
+    known = [*fresh, *before["lines"]][:MAX_LINES]
     return {**found, "lines": sorted(known), "count": 1 if fresh else count}
 
 
@@ -276,7 +276,7 @@ def _query(turn: Sequence[ObservedCall]) -> tuple[list[str], list[str]]:
     words: set[str] = set()
     names: set[str] = set()
     leaves = [leaf for seen in turn for leaf in _leaves(seen.args, "", 0)]
-    if sum(len(path) + len(str(value)) for path, value in leaves) > LONGEST_SEARCH:
+    if sum(len(path) + len(str(value)) for path, value in leaves) > MAX_SEARCH:
         return [], []
     for path, value in leaves:
         if not isinstance(value, str):
@@ -287,7 +287,7 @@ def _query(turn: Sequence[ObservedCall]) -> tuple[list[str], list[str]]:
         for at, word in enumerate(_WORD.findall(value)):
             if any(char.isdigit() or (char.isupper() and at > 0) for char in word):
                 names.update(tokens(word))
-    if len(words) + len(names) > MOST_WORDS:
+    if len(words) + len(names) > MAX_WORDS:
         return [], []
     return sorted(words), sorted(names)
 
@@ -310,7 +310,7 @@ def _lines(seen: ObservedCall) -> set[str]:
     if seen.error:
         return {_hash(seen.error, size=4)}
     lines = [" ".join(line.split()) for line in seen.result.splitlines() if line.strip()]
-    if len(lines) > MOST_LINES:
+    if len(lines) > MAX_LINES:
         return {_hash("\n".join(sorted(lines)), size=4)}
     asked = {word for _, value in _leaves(seen.args, "", 0) for word in _WORD.findall(str(value).casefold())}
     rest = ((line, [word for word in _WORD.findall(line.casefold()) if word not in asked]) for line in lines)
@@ -321,7 +321,7 @@ def _lines(seen: ObservedCall) -> set[str]:
 
 
 def _canonical_value(value: Any, depth: int) -> Any:
-    if depth > DEEPEST:
+    if depth > MAX_DEPTH:
         return "…"
     if isinstance(value, Mapping):
         return {str(key): _canonical_value(inner, depth + 1) for key, inner in value.items()}
@@ -333,9 +333,9 @@ def _canonical_value(value: Any, depth: int) -> Any:
 
 
 def _leaves(value: Any, path: str, depth: int) -> list[tuple[str, Any]]:
-    if isinstance(value, Mapping) and depth <= DEEPEST:
+    if isinstance(value, Mapping) and depth <= MAX_DEPTH:
         return [leaf for key, inner in value.items() for leaf in _leaves(inner, f"{path}.{key}", depth + 1)]
-    if isinstance(value, list | tuple) and depth <= DEEPEST:
+    if isinstance(value, list | tuple) and depth <= MAX_DEPTH:
         return [leaf for inner in value for leaf in _leaves(inner, path, depth + 1)]
     return [(path, value if isinstance(value, str) else _canonical_value(value, depth))]
 

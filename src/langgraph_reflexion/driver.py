@@ -29,7 +29,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Y = TypeVar("Y")
 
-LONGEST = 1e8
+MAX_TIMEOUT = 1e8
 """The longest timeout in seconds, about three years. `threading` and `asyncio` refuse a longer one."""
 
 INJECTED = frozenset({"config", "runtime", "store", "writer", "previous"})
@@ -151,7 +151,7 @@ def within(seconds: float | None, call: Callable[[], Any], acall: Callable[[], A
     """Wait at most `seconds`, then raise `OutOfTimeError`. A sync call keeps running in its thread."""
     if seconds is None:
         return Wait(call, acall)
-    seconds = max(0.0, min(seconds, LONGEST))
+    seconds = max(0.0, min(seconds, MAX_TIMEOUT))
     return Wait(lambda: _sync_within(seconds, call), lambda: _async_within(seconds, acall))
 
 

@@ -155,7 +155,7 @@ def test_files_inside_the_folder_are_read_listed_and_found(rooms):
 @pytest.mark.req("K5")
 def test_big_and_binary_files_are_bounded_and_a_big_one_is_read_on(rooms, monkeypatch):
     root, _ = rooms
-    monkeypatch.setattr(reading_tools, "LARGEST_FILE", 24_000)
+    monkeypatch.setattr(reading_tools, "MAX_FILE", 24_000)
     (root / "big.txt").write_text("".join(f"{i:07d}\n" for i in range(4_000)))
     (root / "blob.bin").write_bytes(bytes(range(256)) * 100)
     yard = ReadingTools(root)

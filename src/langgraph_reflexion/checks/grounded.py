@@ -17,7 +17,7 @@ from langgraph_reflexion.text.tokens import STOP_WORDS, UNSPACED, stem, word_set
 
 SHORT_ANSWER = 6
 """Words up to which an answer is a single claim, so that each word counts. HotpotQA's answers have 1 to 6."""
-LONGEST_ANSWER, LONGEST_SOURCE = 20_000, 500_000
+MAX_ANSWER, MAX_SOURCE = 20_000, 500_000
 """Characters that are read: a long page of answer, and some hundred pages of observations, take about a second."""
 
 _MONTH_NAMES = "january february march april may june july august september october november december"
@@ -101,7 +101,7 @@ def grounded() -> Check:
     """
 
     def judge(answer: Any, run: Run) -> Waits[Verdict]:
-        text = _cut_middle(content_of(answer), LONGEST_ANSWER)
+        text = _cut_middle(content_of(answer), MAX_ANSWER)
         source = _relevant_part("\n".join([run.task, *run.observations]), text)
 
         # A long source takes a second, so the event loop does not read it.
@@ -120,7 +120,7 @@ def _cut_middle(text: str, most: int) -> str:
 def _relevant_part(source: str, answer: str) -> str:
     """Return the source. Of a very long one, the sentences that share a word with the answer, or that have digits if
     the answer has."""
-    if len(source) <= LONGEST_SOURCE:
+    if len(source) <= MAX_SOURCE:
         return source
     wanted = set(re.findall(r"\w{2,}", answer.casefold()))
     has_numbers = re.search(r"\d", answer) is not None
@@ -129,7 +129,7 @@ def _relevant_part(source: str, answer: str) -> str:
         for part in re.split(r"(?<=[.!?。\n])", source)
         if not wanted.isdisjoint(re.findall(r"\w{2,}", part.casefold())) or (has_numbers and re.search(r"\d", part))
     ]
-    return _cut_middle("".join(dict.fromkeys(kept)), LONGEST_SOURCE)
+    return _cut_middle("".join(dict.fromkeys(kept)), MAX_SOURCE)
 
 
 def _unknown_in(answer: str, question: str, text: str) -> Iterator[str]:

@@ -29,11 +29,11 @@ from langgraph_reflexion.driver import Waits, either, start_thread
 
 logger = logging.getLogger(__name__)
 
-LONGEST_REPLY = 1_000_000
+MAX_REPLY = 1_000_000
 """Characters of a value. A longer one fails the test case."""
 GRACE = 5.0
 """Seconds for a process to start and end, besides those of the code; on a busy machine Python alone can take two."""
-MOST_PROCESSES = 256
+MAX_PROCESSES = 256
 """Processes and threads of the code: more than an answer needs, and few enough to kill at once."""
 NOBODY = 65534
 """The user id that has no files and no rights on Linux."""
@@ -106,11 +106,11 @@ def _job(isolation: Isolation, code: str, expression: str, timeout: float, memor
         "expression": expression,
         "timeout": timeout,
         "memory_mb": memory_mb,
-        "longest": LONGEST_REPLY,
+        "longest": MAX_REPLY,
         "token": token,
         "in_namespaces": isolation.in_namespaces,
         # In namespaces of its own, processes are counted apart from those of the user.
-        "processes": MOST_PROCESSES if isolation.prefix else None,
+        "processes": MAX_PROCESSES if isolation.prefix else None,
     }
     return json.dumps(job).encode("ascii")
 
@@ -259,7 +259,7 @@ def _finish(process: subprocess.Popen[bytes], job: bytes, seconds: float) -> _Pr
             with contextlib.suppress(BrokenPipeError):  # it ended before it read the job; its status tells why
                 process.stdin.write(job)
                 process.stdin.close()
-            output = process.stdout.read(LONGEST_REPLY * 2)
+            output = process.stdout.read(MAX_REPLY * 2)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(1.0)  # a process that closed the pipe may end by itself, with a status
         finally:

@@ -25,9 +25,9 @@ WIDEST = 100
 """Columns of text on a wide terminal: longer lines are hard to read."""
 NEVER_FOLDED = 100_000
 """Columns where there is no terminal, so that a row or sentence is one line for `grep`."""
-LONGEST_ERROR = 400
+MAX_ERROR = 400
 """Characters of an exception in an error message: the first paragraph of a provider's error fits."""
-LONGEST_LINE = 240
+MAX_LINE = 240
 """Characters of a tool's result or a failure in a trace: about three lines of a terminal."""
 LEAST_FOLDED = 24
 """Columns that the last cell of a row needs beside the others: about four words."""
@@ -54,7 +54,7 @@ def summarize(error: BaseException) -> str:
     if isinstance(invalid, ValidationError):
         return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}".lstrip(": ") for e in invalid.errors())
     text = " ".join(str(error).strip().split("\n\n")[0].split())
-    return text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}…"
+    return text if len(text) <= MAX_ERROR else f"{text[:MAX_ERROR]}…"
 
 
 class Page:
@@ -165,7 +165,7 @@ def clean(text: str) -> str:
 def shorten(text: str) -> str:
     """Text in one line; where it is cut, the whole length is given."""
     line = " ".join(clean(text).split())
-    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}… ({len(text)} characters)"
+    return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}… ({len(text)} characters)"
 
 
 def format_value(value: Any) -> str:

@@ -25,7 +25,7 @@ from langgraph_reflexion.memory.history import uplift_data
 from langgraph_reflexion.schemas import Lesson
 from langgraph_reflexion.server.users import authenticates, server_store, user_of, warning_of_open_store
 
-MOST = 1000
+MAX_ITEMS = 1000
 """Items in one reply, so that it stays below a few megabytes."""
 Action = Callable[[LessonBook, str], Awaitable[Lesson]]
 
@@ -194,9 +194,9 @@ async def _body(request: Request) -> dict[str, Any]:
 
 
 def _number(text: str, name: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 8 and int(text) <= MOST**2):
-        raise HTTPException(422, f"`{name}` must be a whole number from 0 to {MOST**2:,}, got {text[:40]!r}")
-    return min(int(text), MOST) if name == "limit" else int(text)
+    if not (text.isascii() and text.isdecimal() and len(text) < 8 and int(text) <= MAX_ITEMS**2):
+        raise HTTPException(422, f"`{name}` must be a whole number from 0 to {MAX_ITEMS**2:,}, got {text[:40]!r}")
+    return min(int(text), MAX_ITEMS) if name == "limit" else int(text)
 
 
 def _time(text: str) -> datetime:

@@ -11,13 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-DEPTH = 100
+MAX_DEPTH = 100
 """Maximum nesting of objects and lists. Real decisions are far below it."""
 
 SPARE_WORK = 10_000
 """Tokens that may be read again after one reading of the whole text. This bounds the cost of hostile nesting."""
 
-LONGEST_NUMBER = 4_000
+MAX_NUMBER = 4_000
 """Digits of an integer: Python refuses to read more than 4,300."""
 
 THINKING, THINKING_END = "<think>", "</think>"
@@ -96,7 +96,7 @@ def read_json(text: str) -> Any:
     text = valid_text(text)
     with suppress(ValueError):
         # An escape may be half a character, and neither NaN nor 1e999 is a number. The lenient parser handles these.
-        if "\\u" not in text and text.count("[") + text.count("{") <= DEPTH:
+        if "\\u" not in text and text.count("[") + text.count("{") <= MAX_DEPTH:
             return json.loads(text, object_pairs_hook=_unique, parse_constant=int, parse_float=_finite)
     try:
         text = after_thinking(text)
@@ -301,8 +301,8 @@ class _Reader:
         at, char = self._next(at)
         if char not in "{[":
             return self._scalar(at)
-        if self.depth >= DEPTH:
-            raise UnreadableError(f"objects and lists are nested more than {DEPTH} deep")
+        if self.depth >= MAX_DEPTH:
+            raise UnreadableError(f"objects and lists are nested more than {MAX_DEPTH} deep")
         self.depth += 1
         made = self._object(at + 1) if char == "{" else self._list(at + 1)
         self.depth -= 1
@@ -407,7 +407,7 @@ def _unescaped(escape: re.Match[str]) -> str:
 def _number(number: re.Match[str], at: int) -> int | float:
     digits = number[1].lstrip("+-")
     # 007 may be a name as well as a number, and endless digits are neither.
-    if (len(digits) > 1 and digits[0] == "0") or len(digits) > LONGEST_NUMBER:
+    if (len(digits) > 1 and digits[0] == "0") or len(digits) > MAX_NUMBER:
         raise _StopError(at, "a number is badly written")
     if number[2] is None and number[3] is None:
         return int(number[1])
