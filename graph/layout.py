@@ -111,13 +111,13 @@ def compile_graph(
         step.store, step.on_error = store, partial(emit_outcome_of_error, parts)
         step.now = parts.budget.now if node != "begin" else None
         graph.add_node(node, step)
-    there = {START, END, *graph.nodes}
+    present = {START, END, *graph.nodes}
     for source, target in edges:
-        if {source, target} <= there:
+        if {source, target} <= present:
             graph.add_edge(source, target)
     for source, route, targets in branches:
-        if source in there:
-            labels = {target: label for target, label in targets.items() if target in there}
+        if source in present:
+            labels = {target: label for target, label in targets.items() if target in present}
             named = Route(f"after_{source}", route, labels, read_by_routes)
             graph.add_conditional_edges(source, named, {label: target for target, label in labels.items()})
     return graph.compile(

@@ -237,7 +237,8 @@ def _mask(episode: Episode) -> Episode:
     """The episode with secrets masked in its task, its failures and its reflections."""
     failures = [past.model_copy(update={"evidence": mask_secrets(past.evidence)}) for past in episode.failures]
     reflections = [
-        Reflection.model_validate(map_texts(made.model_dump(), mask_secrets)) for made in episode.reflections
+        Reflection.model_validate(map_texts(reflection.model_dump(), mask_secrets))
+        for reflection in episode.reflections
     ]
     task = mask_secrets(episode.task)
     return episode.model_copy(update={"task": task, "failures": failures, "reflections": reflections})

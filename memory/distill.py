@@ -40,7 +40,7 @@ COVERS = 0.3
 def distill(shelf: Shelf, model: Any) -> Plan[list[Lesson]]:
     """Save a pattern for each cluster, written by the model if there is one and its text is faithful."""
     check_model(model)
-    made: list[Lesson] = []
+    patterns: list[Lesson] = []
     for members in (yield from clusters(shelf)):
         text = (yield from wording(model, members, shelf.prompts)) if model is not None else None
         if text and shelf.policy.guard is not None:
@@ -48,8 +48,8 @@ def distill(shelf: Shelf, model: Any) -> Plan[list[Lesson]]:
             objection = yield from guard_objection(shelf.policy.guard, pattern_in_words, shelf.prompts)
             text = None if objection else text
         pattern = yield from save_pattern(shelf, members, text)
-        made += [pattern] if pattern is not None else []
-    return made
+        patterns += [pattern] if pattern is not None else []
+    return patterns
 
 
 def clusters(shelf: Shelf) -> Plan[list[list[Lesson]]]:
@@ -64,7 +64,7 @@ def clusters(shelf: Shelf) -> Plan[list[list[Lesson]]]:
     ranked = sorted(free, key=lambda found: (-worth(found), -TRUST.index(found.lesson.origin), found.lesson.id))
     waiting = {found.lesson.id: found.lesson for found in ranked}
     rank = {id: i for i, id in enumerate(waiting)}
-    made: list[list[Lesson]] = []
+    groups: list[list[Lesson]] = []
     for i, found in enumerate(ranked, 1):
         if i % PAUSE_AFTER == 0:
             yield PAUSE
@@ -75,8 +75,8 @@ def clusters(shelf: Shelf) -> Plan[list[list[Lesson]]]:
         for member in members[1:]:
             del waiting[member.id]
         if len({tuple(member.sources[:1]) or member.id for member in members}) >= 2:
-            made.append(members)
-    return made
+            groups.append(members)
+    return groups
 
 
 def is_summary(lesson: Lesson) -> bool:
@@ -135,7 +135,7 @@ def _pattern(shelf: Shelf, members: Sequence[Lesson], text: str | None) -> Lesso
     topics, tools = {member.topic for member in members}, {tool_of(member) for member in members}
     tool = tools.pop() if len(tools) == 1 else None
     occasions = [member.when if tool else of_any_tool(member.when, tool_of(member)) for member in members]
-    made = Lesson(
+    pattern = Lesson(
         kind="pattern",
         text=best.text,
         when=in_common(occasions),
@@ -151,10 +151,10 @@ def _pattern(shelf: Shelf, members: Sequence[Lesson], text: str | None) -> Lesso
         expires_at=now + shelf.policy.expires_after if shelf.policy.expires_after is not None else None,
     )
     if text:
-        summary = tidy(made.model_copy(update={"text": text}))
+        summary = tidy(pattern.model_copy(update={"text": text}))
         if _is_faithful(summary, members):
-            made = summary
-    return made.model_copy(update={"id": lesson_id(shelf.namespace, made)})
+            pattern = summary
+    return pattern.model_copy(update={"id": lesson_id(shelf.namespace, pattern)})
 
 
 def _is_faithful(summary: Lesson, members: Sequence[Lesson]) -> bool:

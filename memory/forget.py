@@ -59,13 +59,13 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
     yield from read_and_correct(shelf, gone)
     remove_everywhere(shelf.store, shelf.lessons, gone)
     # A pattern may have been made from them in the meantime.
-    made = [
+    patterns_since = [
         key
         for key, item in (yield from current_items(shelf)).items()
         if key not in gone and any(_repeats(item, items[id]) for id in gone)
     ]
-    if made:
-        yield from forget_all(shelf, made)
+    if patterns_since:
+        yield from forget_all(shelf, patterns_since)
     if hasattr(shelf.store, "settle"):  # the file and its log are overwritten, too
         yield either(shelf.store.settle, shelf.store.asettle)
 
@@ -111,16 +111,16 @@ def _without_texts(episode: Episode, hashes: Collection[str], texts: Mapping[str
         return "" if is_gone or any(same(text, other) for other in written) else text
 
     reflections = [
-        made.model_copy(
+        reflection.model_copy(
             update={
-                "memory_to_write": [memo for memo in made.memory_to_write if without(memo.text)],
-                "patch_prompt": without(made.patch_prompt),
-                "explanation": without(made.explanation),
-                "fix_strategy": [fix.model_copy(update={"text": without(fix.text)}) for fix in made.fix_strategy],
-                "lessons": [text for text in made.lessons if without(text)],
+                "memory_to_write": [memo for memo in reflection.memory_to_write if without(memo.text)],
+                "patch_prompt": without(reflection.patch_prompt),
+                "explanation": without(reflection.explanation),
+                "fix_strategy": [fix.model_copy(update={"text": without(fix.text)}) for fix in reflection.fix_strategy],
+                "lessons": [text for text in reflection.lessons if without(text)],
             }
         )
-        for made in episode.reflections
+        for reflection in episode.reflections
     ]
     return episode.model_copy(update={"reflections": reflections})
 

@@ -129,8 +129,12 @@ def explain(shelf: Shelf, run_id: str | None) -> Plan[dict[str, Any]]:
         "prompts": episode.prompts,
         "failures": [failure.model_dump(include={"step", "signal", "evidence"}) for failure in episode.failures],
         "reflections": [
-            {"root_cause": made.root_cause, "explanation": made.explanation, "plan": made.patch_prompt}
-            for made in episode.reflections
+            {
+                "root_cause": reflection.root_cause,
+                "explanation": reflection.explanation,
+                "plan": reflection.patch_prompt,
+            }
+            for reflection in episode.reflections
         ],
         "shown": [_explained(id, everything.get(id), episode, counts, behind) for id in episode.shown],
         "withheld": [_explained(id, everything.get(id), episode, counts, behind) for id in episode.withheld],

@@ -128,14 +128,14 @@ def _notes(trial: Trial, parts: Parts, state: State) -> str:
     """Lessons, the reflections on earlier attempts, and the last attempt, depending on the strategy. May be empty."""
     prompts = parts.actor.prompts
     feedback = state["patch"][0]["cause"] if state["patch"] and not state["attempts"] else ""
-    made = state["reflections"][-KEPT_REFLECTIONS:] if trial.strategy in ("reflexion", "both") else []
-    advice = "\n\n".join(fenced(shown_reflection(state, reflection).as_text()) for reflection in made)
+    reflections = state["reflections"][-KEPT_REFLECTIONS:] if trial.strategy in ("reflexion", "both") else []
+    advice = "\n\n".join(fenced(shown_reflection(state, reflection).as_text()) for reflection in reflections)
     notes = [
         lessons_at_start(state["recalled"], prompts),
         lessons_after_failure(state["recalled"], prompts, state["failures"]),
         feedback,
-        prompts.render("trial_advice", reflections=advice) if made else "",
-        older_memos(state, prompts) if made else "",
+        prompts.render("trial_advice", reflections=advice) if reflections else "",
+        older_memos(state, prompts) if reflections else "",
     ]
     last = _last_attempt(state)
     if last is not None and trial.style == "improve" and last.answer is not None:

@@ -125,7 +125,7 @@ def _question(case: Case, depth: Depth) -> Waits[str]:
     hidden = turns[-1]["shown"] if turns and turns[-1]["failure"] == failure_number(state) else []
     replies = [message for message in whole_conversation(state) if isinstance(message, AIMessage)]
     last = hidden[0] if hidden else replies[-1] if replies else None
-    earlier = "\n\n".join(shown_reflection(state, made).as_text() for made in state["reflections"]) or "none"
+    earlier = [shown_reflection(state, reflection).as_text() for reflection in state["reflections"]]
     more = [_depth_text(case, depth), _failed_lessons(case)]
     instructions = yield from _instructions(case)
     return prompts.render(
@@ -136,7 +136,7 @@ def _question(case: Case, depth: Depth) -> Waits[str]:
         transcript=transcript(
             _messages_of_run(state, failure), QUICK_TOKENS if depth == "quick" else TRANSCRIPT_TOKENS
         ),
-        earlier=fenced(earlier),
+        earlier=fenced("\n\n".join(earlier) or "none"),
         depth="\n\n".join(filter(None, more)),
         signal=failure.signal,
         more=prompts.render("reflect_trial") if mode == "trial" else "",
@@ -190,10 +190,10 @@ def _history_text(state: State) -> str:
     """Every reflection, and the scores before and after it."""
     scores = ["none" if attempt.score is None else f"{attempt.score:g}" for attempt in state["attempts"]]
     lines = []
-    for i, (made, at) in enumerate(zip(state["reflections"], state["tally"]["advised"], strict=True), 1):
+    for i, (reflection, at) in enumerate(zip(state["reflections"], state["tally"]["advised"], strict=True), 1):
         before, after = (", ".join(some) or "none yet" for some in (scores[:at], scores[at:]))
-        cause = f"{made.root_cause}. {made.explanation}"
-        lines.append(f"Advice {i}: {made.patch_prompt} (cause: {cause}; scores before: {before}; after: {after})")
+        cause = f"{reflection.root_cause}. {reflection.explanation}"
+        lines.append(f"Advice {i}: {reflection.patch_prompt} (cause: {cause}; scores before: {before}; after: {after})")
     return "\n".join([*lines, _attempts_text(state)])
 
 

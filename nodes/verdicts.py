@@ -116,7 +116,7 @@ def named_checks(checks: Sequence[Any], *, as_given: bool = False) -> tuple[Name
     """The caller's checks, with those that ask a model last unless `as_given`. A check must take (answer, run)."""
     if callable(checks) or isinstance(checks, (str, bytes)) or not isinstance(checks, Iterable):
         raise ValueError(f"`checks` must be a list of functions of (answer, run), got {checks!r}")
-    made = []
+    named = []
     for i, check in enumerate(checks):
         if not callable(check):
             raise ValueError(f"`checks[{i}]` must be a function of (answer, run), got {check!r}")
@@ -127,8 +127,8 @@ def named_checks(checks: Sequence[Any], *, as_given: bool = False) -> tuple[Name
         if not accepts(check, None, None):
             raise ValueError(f"`checks[{i}]` must take (answer, run), got {check!r}")
         name = str(getattr(check, "name", None) or getattr(check, "__name__", type(check).__name__))
-        made.append(NamedCheck(f"check {i + 1}" if name == "<lambda>" else name, check))
-    return tuple(made if as_given else sorted(made, key=lambda check: check.asks_model))
+        named.append(NamedCheck(f"check {i + 1}" if name == "<lambda>" else name, check))
+    return tuple(named if as_given else sorted(named, key=lambda check: check.asks_model))
 
 
 @dataclass(frozen=True)

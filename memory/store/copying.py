@@ -36,10 +36,10 @@ def copy_store(
         for page in _pages(source, namespace):
             new: list[Op] = []
             held = target.batch([GetOp(namespace, item.key) for item in page])
-            for item, there in zip(page, held, strict=True):
-                if not isinstance(there, Item):
+            for item, existing in zip(page, held, strict=True):
+                if not isinstance(existing, Item):
                     new.append(PutOp(namespace, item.key, item.value, index(item) if index else None, ttl))
-                elif there.value != item.value:
+                elif existing.value != item.value:
                     raise StoreError(
                         f"the target is in use: it has another value of {item.key!r} in the namespace "
                         f"{'/'.join(namespace)!r}. Copy to a new store"

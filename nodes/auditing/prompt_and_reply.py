@@ -172,11 +172,11 @@ def _read_finding(given: Any, labels: Mapping[str, str], tools: list[str]) -> di
         raise ValueError(f"a finding must be an object, got {given!r:.100}")
     cited = given.get("evidence")
     cited = cited if isinstance(cited, list) else []
-    there = [labels[label] for label in cited if isinstance(label, str) and label in labels]
+    evidence = [labels[label] for label in cited if isinstance(label, str) and label in labels]
     category = known_word(given.get("category"), get_args(Category)) or "other"
     severity = known_word(given.get("severity"), get_args(Severity)) or "medium"
     finding = finding_of(
-        {**given, "category": category, "severity": severity, "evidence": there, "tool": _tool_of(given, tools)}
+        {**given, "category": category, "severity": severity, "evidence": evidence, "tool": _tool_of(given, tools)}
     )
     if not finding["suggestion"]:
         raise ValueError(f"a finding must have a suggestion, got {given!r:.100}")

@@ -122,9 +122,9 @@ def model_for(model: Any, setting: str) -> Model | None:
 
 
 def _model_of(model: Any) -> Model:
-    if (made := model_for(model, "model")) is None:
+    if (found := model_for(model, "model")) is None:
         raise ValueError(f"`model` must contain chat models or their names, got {model!r}")
-    return made
+    return found
 
 
 # ---------------------------------------------------------------- the chat models inside the caller's value

@@ -179,9 +179,9 @@ def _node_of(tools: Iterable[Any] | ToolNode | None) -> tuple[ToolNode, list[dic
     if isinstance(tools, (str, bytes, dict)) or not isinstance(tools, (Iterable, NoneType)):
         raise ValueError(f"`tools` must be a list of tools or a ToolNode, got {tools!r}")
     tools = list(tools or ())
-    made = [_tool_of(tool) for tool in tools if not isinstance(tool, dict)]
-    _refuse_duplicates([tool.name for tool in made])
-    return ToolNode(made, handle_tool_errors=False), [tool for tool in tools if isinstance(tool, dict)]
+    own = [_tool_of(tool) for tool in tools if not isinstance(tool, dict)]
+    _refuse_duplicates([tool.name for tool in own])
+    return ToolNode(own, handle_tool_errors=False), [tool for tool in tools if isinstance(tool, dict)]
 
 
 def _tool_of(thing: Any) -> BaseTool:

@@ -235,9 +235,9 @@ class BookSession(Session):
             from langgraph_reflexion.cli.parts import make_model
 
             model = make_model(args.model, args.base_url)
-        made = self.book.distill(model)
-        lines = [f"{lesson.id} stands for {len(lesson.supersedes)} lessons: {lesson.text}" for lesson in made]
-        data = [lesson.model_dump(mode="json") for lesson in made]
+        patterns = self.book.distill(model)
+        lines = [f"{lesson.id} stands for {len(lesson.supersedes)} lessons: {lesson.text}" for lesson in patterns]
+        data = [lesson.model_dump(mode="json") for lesson in patterns]
         return self.show(data, "\n".join(lines) or "There is nothing to distill.")
 
     # ------------------------------------------------------------ moving

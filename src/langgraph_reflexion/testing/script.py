@@ -152,8 +152,8 @@ def call(tool: str, /, **args: Any) -> Decision:
 
 def calls(*wanted: tuple[str, Mapping[str, Any]], thought: str = "") -> Decision:
     """Call several tools in one turn, each given as its name and its arguments."""
-    made = [ToolCall(name=tool, args=dict(args), id="") for tool, args in wanted]
-    return Decision(action="tool_call", calls=made, thought=thought)
+    tool_calls = [ToolCall(name=tool, args=dict(args), id="") for tool, args in wanted]
+    return Decision(action="tool_call", calls=tool_calls, thought=thought)
 
 
 def say(answer: str, *, thought: str = "") -> Decision:
