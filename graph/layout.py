@@ -96,7 +96,7 @@ def compile_graph(
 ) -> Graph:
     """The compiled graph of these nodes. Edges from or to a missing node are left out.
 
-    Each step gets the agent's store, and writes the outcome of a run that it ends with an exception.
+    Each step gets the agent's store. If it raises and so ends the run, it emits the run's outcome.
     """
     response_format = parts.evaluator.response_format
     state, given, given_back, read_by_routes = _schemas_of(state_schema, response_format)

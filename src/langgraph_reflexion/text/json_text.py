@@ -179,7 +179,7 @@ def valid_text(text: str) -> str:
 
 
 def score_in(value: Any) -> float | None:
-    """A score of 100: 85, "85", "85%", "about 85 percent", "8/10" or "8 out of 10"."""
+    """A score out of 100, given as 85, "85", "85%", "about 85 percent", "8/10" or "8 out of 10"."""
     if isinstance(value, str) and (found := _SCORE.fullmatch(value)):
         value = float(found[1]) * (100 / float(found[2]) if found[2] else 1)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
