@@ -12,7 +12,7 @@ label `# Input`, 600 characters) were written for `statements` and `--long`:
 - `statements`: some tasks of `long` as they are set: with examples, constraints, or much that is not asked.
 - `rooms`: tasks of a household with a list of its furniture in front; `plain` are the same without the list.
 - `new`: ten trades that no other set has, labelled and committed before the first measurement. Nothing was set on it,
-  but its results were seen when `ASSUMED`, `ENOUGH` and `APART` were changed.
+  but its results were seen when `ASSUMED`, `MIN_SCORE` and `MAX_UNSHARED` were changed.
   `new` asks about another instance, `new words` in quite other words, `new short` in two or three words, `new long`
   with a document, `new languages` in German, Spanish, Chinese and Japanese, `new failures` after a tool failed.
 - `code`, `shop`, `chores`, `tickets`: four books, each for one sort of task, so that all its lessons share a template.

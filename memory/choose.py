@@ -18,18 +18,18 @@ from langgraph_reflexion.schemas import SHOWN, Lesson
 from langgraph_reflexion.text.likeness import Advice, likeness, opposed
 from langgraph_reflexion.text.tokens import count_tokens
 
-BESIDE = 0.7
-"""Share of the best lesson's score that another lesson needs to be shown as well. Set on the tuning halves of
+SHARE_OF_BEST = 0.7
+"""Lowest share of the best lesson's score at which another lesson is shown as well. Set on the tuning halves of
 `benchmarks/recall.py`."""
 
 SIDE_GAIN = 1 / 3
-"""Share of the best lesson's expected gain that another one needs at the start. A lesson that was just taught and never
-tried always has it: its estimate is a third of the way from the one without lessons to 1."""
+"""Lowest share of the best lesson's expected gain at which another lesson is shown at the start. A new lesson that was
+never tried always reaches it: its estimate is a third of the way from the one without lessons to 1."""
 
-TOO_ALIKE = 0.8
-"""Likeness from which two texts say the same."""
+SAME_LIKENESS = 0.8
+"""Lowest likeness of two texts that say the same."""
 
-OVERHEAD = 14
+TOKEN_OVERHEAD = 14
 """Tokens of a lesson in a prompt in addition to its words: its id, its record and the marks around it, as counted."""
 
 
@@ -123,7 +123,7 @@ def choose(
 def _near(fitting: Sequence[StoredLesson], scores: Mapping[str, Fit]) -> list[StoredLesson]:
     """Those that share about as many words with the task as the best of them, and those that fit for another reason."""
     words = {found.lesson.id: scores[found.lesson.id].words for found in fitting}
-    least = BESIDE * max((shared for shared in words.values() if shared is not None), default=0.0)
+    least = SHARE_OF_BEST * max((shared for shared in words.values() if shared is not None), default=0.0)
     return [found for found in fitting if (shared := words[found.lesson.id]) is None or shared >= least]
 
 
@@ -179,12 +179,12 @@ def are_rivals(lesson: Lesson, other: Lesson) -> bool:
     if (lesson.kind == "strategy") != (other.kind == "strategy"):
         return False  # a strategy does not replace advice
     same_failure = lesson.trigger.signal is not None and lesson.trigger == other.trigger
-    return same_failure and likeness(lesson.when, other.when) >= TOO_ALIKE
+    return same_failure and likeness(lesson.when, other.when) >= SAME_LIKENESS
 
 
 def tokens_of(lesson: Lesson) -> int:
     """What a lesson costs in a prompt."""
-    return sum(count_tokens(getattr(lesson, name)) for name in SHOWN) + OVERHEAD
+    return sum(count_tokens(getattr(lesson, name)) for name in SHOWN) + TOKEN_OVERHEAD
 
 
 def holds_always(found: StoredLesson) -> bool:
@@ -230,4 +230,4 @@ def _replaced_ids(lessons: Sequence[StoredLesson]) -> set[str]:
 
 
 def _conflict(text: Advice, other: Advice) -> bool:
-    return likeness(text, other) >= TOO_ALIKE or opposed(text, other)
+    return likeness(text, other) >= SAME_LIKENESS or opposed(text, other)

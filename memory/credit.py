@@ -38,7 +38,7 @@ from langgraph_reflexion.text import draw
 from langgraph_reflexion.text.json_text import map_texts
 from langgraph_reflexion.text.literals import mask_secrets
 
-LOST = 2.5
+RETIRED_ABOVE = 2.5
 """Weight of recent losses above which a lesson on probation may be retired: about three losses in a row."""
 
 ACTIVE_SHARE = 0.1
@@ -279,7 +279,7 @@ def next_status(found: StoredLesson, estimates: Estimate) -> tuple[LessonStatus,
     if lesson.status == "probation":
         wins, losses = recent([found])
         share, variance = posterior(wins, losses)
-        if losses > LOST and share + math.sqrt(variance) < estimates.without:
+        if losses > RETIRED_ABOVE and share + math.sqrt(variance) < estimates.without:
             return "retired", f"it goes on losing: {record}"
         if not behind:
             return "active" if lesson.wins >= 2 else "candidate", f"it does better than nothing again: {record}"

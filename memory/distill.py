@@ -24,16 +24,16 @@ from langgraph_reflexion.schemas import Lesson, Trigger
 from langgraph_reflexion.text.likeness import in_common, likeness, opposed
 from langgraph_reflexion.text.tokens import tokens
 
-ALIKE = 0.5
-"""Likeness from which two lessons may be summed up in one pattern."""
+MIN_LIKENESS = 0.5
+"""Lowest likeness of two lessons that may be summed up in one pattern."""
 
-NEAR = 0.9
-"""Similarity of a store's vectors from which two lessons may be summed up in one pattern."""
+MIN_SIMILARITY = 0.9
+"""Lowest similarity by a store's vectors of two lessons that may be summed up in one pattern."""
 
-ITS_OWN = 0.4
+MAX_NEW_WORDS = 0.4
 """Highest share of a summary's words that may be in none of its lessons."""
 
-COVERS = 0.3
+MIN_COVERAGE = 0.3
 """Likeness that a summary must have with each lesson it sums up."""
 
 
@@ -122,8 +122,8 @@ def _similar(
     joined = [first]
     for id in sorted((sharing | near.keys()) & waiting.keys(), key=rank.__getitem__):
         other = waiting[id]
-        close = id in sharing and likeness(first.text, other.text) >= ALIKE
-        if not close and not NEAR <= near.get(id, 0.0) <= 1.001:
+        close = id in sharing and likeness(first.text, other.text) >= MIN_LIKENESS
+        if not close and not MIN_SIMILARITY <= near.get(id, 0.0) <= 1.001:
             continue
         if tool_of(first) == tool_of(other) and not any(opposed(other.text, joining.text) for joining in joined):
             joined.append(other)
@@ -164,6 +164,6 @@ def _is_faithful(summary: Lesson, members: Sequence[Lesson]) -> bool:
         return False
     words = set(tokens(text))
     known = {word for member in members for word in tokens(f"{member.text} {member.when}")}
-    if len(words - known) > ITS_OWN * len(words):
+    if len(words - known) > MAX_NEW_WORDS * len(words):
         return False
-    return all(likeness(text, member.text) >= COVERS and not opposed(text, member.text) for member in members)
+    return all(likeness(text, member.text) >= MIN_COVERAGE and not opposed(text, member.text) for member in members)

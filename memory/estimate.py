@@ -23,27 +23,27 @@ from langgraph_reflexion.schemas import Lesson
 from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.tokens import tokens
 
-FADES = 0.9
+DECAY = 0.9
 """Factor by which each later event reduces the weight of earlier runs and teachings, so that about ten count. Set on
 the worlds marked `set` in `benchmarks/lessons.py`; 0.85 to 0.93 do equally well there."""
 
-PRIOR = 2.0
-"""Runs that an estimate starts with: a lesson's at the share without lessons, a kind's at that of its topic. 2 to 4 do
-equally well."""
+PRIOR_RUNS = 2.0
+"""Assumed runs that each estimate starts with: a lesson's with the share without lessons, a kind's with the share of
+its topic. 2 to 4 do equally well."""
 
-EASY = 0.8
-"""Share of runs won without lessons from which a kind is easy: a lesson is shown only if it is expected to win at least
-half of the runs that are lost without it. Set on the same worlds; 0.7 to 0.8 do equally well."""
+EASY_SHARE = 0.8
+"""Lowest share of runs won without lessons on tasks of an easy kind. There, a lesson is shown only if it is expected to
+win at least half of the runs that are lost without it. Set on the same worlds; 0.7 to 0.8 do equally well."""
 
-KNOWN = 5
+ENOUGH_RUNS = 5
 """Runs of a topic without lessons that are enough to compare with. With 5 to 12, lessons that harm on easy tasks are
 found equally well; with fewer, some of those that harm are still shown after 40 runs. More runs cost up to one point
 in worlds where lessons help. With half of the `margin`, some that harm are still shown; one and a half gains less."""
 
-COMPARED = 4
+MIN_COMPARED_RUNS = 4
 """Runs needed with a lesson, and as many without it, before its uplift is reported."""
 
-SURE = 1.645
+Z_90 = 1.645
 """Standard deviations on each side of an uplift that make a 90 % interval."""
 
 ALWAYS_SHOWN = 3
@@ -87,7 +87,7 @@ class Estimate(NamedTuple):
             return f"runs of this kind are won in {self.without:.0%} without lessons, and in {value:.0%} with this one"
         if lost_last and len(found.evidence.shown) >= ALWAYS_SHOWN and value < self.without + self.margin:
             return "it lost its last run, and hardly a run is known without lessons"
-        if self.without >= EASY and value < (1 + self.without) / 2:
+        if self.without >= EASY_SHARE and value < (1 + self.without) / 2:
             return f"runs of this kind are won in {self.without:.0%} without lessons"
         return ""
 
@@ -101,7 +101,7 @@ def estimate(lessons: Iterable[StoredLesson], of_topic: Tally) -> Estimate:
     by_id = {found.lesson.id: found for found in lessons}
     won, lost = _runs_without(found.evidence for found in by_id.values())
     topic_share = (of_topic.won + 1) / (sum(of_topic) + 2)
-    base = (won + PRIOR * topic_share) / (won + lost + PRIOR)
+    base = (won + PRIOR_RUNS * topic_share) / (won + lost + PRIOR_RUNS)
     advice = _group_by_advice({id: found.lesson for id, found in by_id.items()})
     taught = _times_taught(by_id.values(), advice)
     values: dict[str, float] = {}
@@ -109,8 +109,8 @@ def estimate(lessons: Iterable[StoredLesson], of_topic: Tally) -> Estimate:
         members = [id for id in by_id if advice[id] == group]
         wins, losses = recent([by_id[id] for id in members])
         wins += taught[group]
-        values |= dict.fromkeys(members, (wins + PRIOR * base) / (wins + losses + PRIOR))
-    margin = math.sqrt(posterior(*of_topic)[1]) if sum(of_topic) < KNOWN else 0.0
+        values |= dict.fromkeys(members, (wins + PRIOR_RUNS * base) / (wins + losses + PRIOR_RUNS))
+    margin = math.sqrt(posterior(*of_topic)[1]) if sum(of_topic) < ENOUGH_RUNS else 0.0
     return Estimate(base, values, margin, advice)
 
 
@@ -129,10 +129,10 @@ def recent(same: Iterable[StoredLesson]) -> Tally:
         # Runs that are only counted are older than those that are listed.
         results = [run["result"] for run in shown]
         before = max(lesson.wins - results.count("win"), 0), max(lesson.losses - results.count("loss"), 0)
-        faded = min(1.0, 1 / (1 - FADES) / max(sum(before), 1))
+        faded = min(1.0, 1 / (1 - DECAY) / max(sum(before), 1))
         wins, losses = wins + faded * before[0], losses + faded * before[1]
     for run in sorted([*runs.values(), *tried], key=lambda run: str(run["at"])):
-        wins, losses = FADES * wins, FADES * losses
+        wins, losses = DECAY * wins, DECAY * losses
         wins, losses = (wins + 1, losses) if run["result"] == "win" else (wins, losses + 1)
     return Tally(wins, losses)
 
@@ -145,7 +145,7 @@ def _times_taught(lessons: Iterable[StoredLesson], advice: Mapping[str, str]) ->
             times.setdefault((str(source["at"]), str(source["source"])), set()).add(advice[lesson.id])
     found = dict.fromkeys(advice.values(), 0.0)
     for _, taught in sorted(times.items()):
-        found = {name: FADES * weight + (name in taught) for name, weight in found.items()}
+        found = {name: DECAY * weight + (name in taught) for name, weight in found.items()}
     return found
 
 
@@ -161,7 +161,7 @@ def _runs_without(evidence: Iterable[Evidence]) -> Tally:
                 runs[str(run.get("run"))] = run
     won = lost = 0.0
     for run in sorted(runs.values(), key=lambda run: str(run["at"])):
-        won, lost = FADES * won, FADES * lost
+        won, lost = DECAY * won, DECAY * lost
         if run.get("withheld"):
             won, lost = (won + 1, lost) if run["result"] == "win" else (won, lost + 1)
     return Tally(won, lost)
@@ -189,16 +189,16 @@ def worth(found: StoredLesson) -> float:
     id = found.lesson.id
     wins, losses = recent([found])
     wins += max(_times_taught([found], {id: id})[id], 1.0)  # one being written was taught once
-    return (wins + PRIOR / 2) / (wins + losses + PRIOR)
+    return (wins + PRIOR_RUNS / 2) / (wins + losses + PRIOR_RUNS)
 
 
 def uplift(lesson: Lesson) -> Uplift | None:
     """What a lesson adds, compared with the runs that went without it; `None` if there are too few runs to compare."""
-    if min(lesson.wins + lesson.losses, lesson.withheld_wins + lesson.withheld_losses) < COMPARED:
+    if min(lesson.wins + lesson.losses, lesson.withheld_wins + lesson.withheld_losses) < MIN_COMPARED_RUNS:
         return None
     ours, variance = posterior(lesson.wins, lesson.losses)
     theirs, their_variance = posterior(lesson.withheld_wins, lesson.withheld_losses)
-    half = SURE * math.sqrt(variance + their_variance)
+    half = Z_90 * math.sqrt(variance + their_variance)
     added = ours - theirs
     return Uplift(added, max(added - half, -1.0), min(added + half, 1.0))
 

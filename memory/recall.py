@@ -45,75 +45,77 @@ from langgraph_reflexion.text.task import FURTHER, GENERAL, NAMES, TOPICS, sente
 
 logger = logging.getLogger(__name__)
 
-ENOUGH = 1.8
-"""Score from which a lesson fits a task, in words that no other lesson holds. Set on the tuning halves of
-`benchmarks/recall.py`, where 1.75 to 1.85 are level."""
+MIN_SCORE = 1.8
+"""Lowest score of a lesson that fits a task. A shared word that no other lesson holds scores about 1. Set on the tuning
+halves of `benchmarks/recall.py`, where 1.75 to 1.85 do equally well."""
 
-USUAL_TASK = 6
-"""Words of a task up to which `ENOUGH` is enough; it grows with the fourth root of a longer one, because a long text
-holds some of any lesson's words by chance. Set on the same halves."""
+USUAL_TASK_WORDS = 6
+"""Words of a task of usual length. For a longer task, `MIN_SCORE` grows with the fourth root of its length, because a
+long text holds some of any lesson's words by chance. Set on the same halves."""
 
-OCCASION = 0.5
-"""How much it adds to the score that the task meets the whole of a lesson's `when`. Set on the same halves."""
+WHEN_BONUS = 0.5
+"""Share of the score that is added if the task contains all words of a lesson's `when`. Set on the same halves."""
 
-APART = 3.5
-"""Words that a task and a `when` may each hold beyond the other. If both hold twice as many, the score is half, and so
-on: a `when` that holds a whole exercise does not fit every other one, but it fits a short question about its own. Set
-on exercises of MBPP, LeetCode and HumanEval: with 4.5, more wrong lessons are shown; with 3, fewer right ones."""
+MAX_UNSHARED = 3.5
+"""Words that a task and a `when` may each hold that the other lacks. If both hold twice as many, the score is halved,
+and so on. So a `when` that is a whole exercise does not fit every other exercise, but it fits a short question about
+its own. Set on exercises of MBPP, LeetCode and HumanEval: with 4.5, more wrong lessons are shown; with 3, fewer right
+ones."""
 
-USUAL_LESSON = 20
-"""Words of a usual lesson in those halves. A longer one holds more of a task's words by chance and scores lower for
-each, a shorter one higher, as in BM25 (k1 1.2, b 0.5; Robertson and Zaragoza, 2009)."""
+USUAL_LESSON_WORDS = 20
+"""Words of a usual lesson in those halves. A longer lesson holds more of a task's words by chance, so each word scores
+less, as in BM25 (k1 1.2, b 0.5; Robertson and Zaragoza, 2009)."""
 
-BIGRAM = 0.6
-"""Weight of a bigram of a script without spaces: two of them overlap in each word. Set on the Chinese tuning tasks."""
+BIGRAM_WEIGHT = 0.6
+"""Weight of a bigram in a script without spaces, where bigrams overlap. Set on the Chinese tuning tasks."""
 
-CHARACTER = 0.35
-"""Weight of a character of such a script: it holds for words that are put together otherwise. Set on the same tasks."""
+CHARACTER_WEIGHT = 0.35
+"""Weight of a single character of such a script, which also finds compound words. Set on the same tasks."""
 
-SMALL = 0.25
+SHORT_WEIGHT = 0.25
 """Weight of a short number or a single letter."""
 
-NEAR = 0.55
-"""Share of the way from the similarity of unrelated texts to 1 that is enough by itself. Set on the same halves with
-all-MiniLM-L6-v2: at 0.5 hopeless tasks are shown a sixth more lessons, at 0.6 fewer right ones are found."""
+MIN_SIMILARITY = 0.55
+"""Lowest similarity by vectors that is enough by itself, where 0 is that of unrelated texts and 1 that of equal ones.
+Set on the same halves with all-MiniLM-L6-v2: at 0.5, tasks that no lesson fits are shown a sixth more lessons, and at
+0.6, fewer right lessons are found."""
 
 UNRELATED = (
     "The old lighthouse keeper painted the garden fence green.",
     "Two violins and a cello were left behind at the station.",
     "下雨的时候，孩子们在屋里画恐龙。",
 )
-"""Texts that no lesson is about: their similarities to lessons are the noise of a store's embedding model."""
+"""Texts that no lesson is about. Their similarities to lessons are the noise of a store's embedding model."""
 
-MET = 0.7
-"""Share of a lesson's `when` from which a task is of the same sort. A check may say the same of tasks of many kinds."""
+MIN_WHEN_SHARE = 0.7
+"""Lowest share of a lesson's `when` that a task of the same kind contains. One check may judge tasks of many kinds."""
 
 LIKE_TASK = 0.6
-"""Share of the words of a task that taught a lesson from which another task is like it. Of 0.4 to 0.7, 0.6 did best on
-half of the seeds of `benchmarks/lessons.py` and `benchmarks/natural.py`."""
+"""Lowest share of the words of a task that taught a lesson, in another task that is like it. Of 0.4 to 0.7, 0.6 did
+best on half of the seeds of `benchmarks/lessons.py` and `benchmarks/natural.py`."""
 
 LIKE_BEST = 0.9
-"""Share of the likeness of the most similar such task that another one needs, because tasks from one template share
-most of their words. Set on the same seeds."""
+"""Lowest share of the best such share: tasks from one template share most of their words, so only those nearest to the
+best count. Set on the same seeds."""
 
-CROWD = 3
-"""Lessons bound to one failure above which the failure says little by itself: a check has the same words for all."""
+FEW_BOUND = 3
+"""Lessons bound to one failure. If there are more, the failure says little: a check says the same of all answers."""
 
 CANDIDATES = 30
-"""Lessons whose score is computed, those with the most shared words."""
+"""Lessons whose score is computed: those that share most words with the query."""
 
-CLOSE_LOOKS = 12
-"""Lessons, the best ones, whose evidence is read."""
+MAX_READ = 12
+"""Lessons whose evidence is read: those with the highest scores."""
 
-HALF = 0.5
-"""Score from which a lesson fits the evidence of a failure, if it is bound to failures of this signal and tool."""
+MIN_FAILURE_SCORE = 0.5
+"""Lowest score of a lesson that fits the evidence of a failure, if it is bound to failures of this signal and tool."""
 
 SAME_TOPIC = 1.4
 """Factor on the score of a lesson of the task's topic. The score of a lesson of another topic is divided by it. Set on
 the tuning halves."""
 
-VERY_FAILURE = 100.0
-"""Score of a lesson that is bound to this very failure: above any other."""
+SAME_FAILURE_SCORE = 100.0
+"""Score of a lesson that is bound to exactly this failure. It is above any other score."""
 
 _NOUN = re.compile(r"(?<=[a-z]{5})(?:e?r|or|ion|ment)$")
 
@@ -166,7 +168,7 @@ def recall(
         scores = yield from _for_failure(shelf, weights, usable, failure)
     if not scores and not always:
         return Selection()
-    best = sorted(scores, key=lambda key: (-scores[key].score, key))[: max(CLOSE_LOOKS, 2 * policy.max_lessons)]
+    best = sorted(scores, key=lambda key: (-scores[key].score, key))[: max(MAX_READ, 2 * policy.max_lessons)]
     about = [topic_label(topic)] if failure is None and best else []
     found, runs = yield from at_once(
         read_listed(shelf, [items[key] for key in dict.fromkeys([*always, *best])]), runs_of_topics(shelf, about)
@@ -179,7 +181,7 @@ def recall(
     fitting = [current[key] for key in best if key in current and key not in always]
     estimates = estimate(fitting, won_and_lost(run for of_topic in runs.values() for run in of_topic))
     failed = failure is not None
-    while True:  # only the lessons to be shown are screened again, because that takes longer than searching
+    while True:  # only chosen lessons are screened again, because that takes longer than searching
         chosen = choose(for_any_task, fitting, scores, estimates, policy, shown_before, after_failure=failed)
         doubts = {lesson.id: doubt_of(current[lesson.id]) for lesson in (*chosen, chosen.held) if lesson}
         if not any(doubts.values()):
@@ -254,17 +256,17 @@ def match(
         keys = list(islice((key for key in ordered if usable(index.entries[key].item)), most))
         first = set(keys)
         keys += [key for key in near if key not in first and key in index.entries and usable(index.entries[key].item)]
-        enough = ENOUGH * max(sum(weights.values()) / USUAL_TASK, 1.0) ** 0.25
+        enough = MIN_SCORE * max(sum(weights.values()) / USUAL_TASK_WORDS, 1.0) ** 0.25
         by_words = {key: _score(index, weights, index.entries[key], shared.get(key, 0.0)) / enough for key in keys}
-        return {key: math.hypot(score, near.get(key, 0.0) / NEAR) for key, score in by_words.items()}
+        return {key: math.hypot(score, near.get(key, 0.0) / MIN_SIMILARITY) for key, score in by_words.items()}
 
 
 def _score(index: Index, weights: Mapping[str, float], entry: Entry, shared: float) -> float:
-    length = 0.5 + 0.5 * sum(map(_weight, entry.words)) / USUAL_LESSON
+    length = 0.5 + 0.5 * sum(map(_weight, entry.words)) / USUAL_LESSON_WORDS
     share = share_met(index, entry.when, weights)
     missing = (1 - share) * sum(map(_weight, entry.when))
     beyond = sum(map(_weight, weights.keys() - entry.when))
-    return shared * (1 + OCCASION * share) * 2.2 / (1 + 1.2 * length) / max(min(missing, beyond) / APART, 1.0)
+    return shared * (1 + WHEN_BONUS * share) * 2.2 / (1 + 1.2 * length) / max(min(missing, beyond) / MAX_UNSHARED, 1.0)
 
 
 def share_met(index: Index, when: Iterable[str], words: Collection[str], *, of_tasks: bool = False) -> float:
@@ -290,8 +292,8 @@ def _query_words(shelf: Shelf, task: str) -> Plan[tuple[dict[str, float], str]]:
 def _weight(word: str) -> float:
     """The weight of a word by itself, however rare it is."""
     if not word.isascii():
-        return CHARACTER if len(word) == 1 else BIGRAM
-    return SMALL if len(word) == 1 or (word.isdigit() and len(word) < 3) else 1.0
+        return CHARACTER_WEIGHT if len(word) == 1 else BIGRAM_WEIGHT
+    return SHORT_WEIGHT if len(word) == 1 or (word.isdigit() and len(word) < 3) else 1.0
 
 
 def _similarities(shelf: Shelf, text: str) -> Plan[dict[str, float]]:
@@ -338,13 +340,13 @@ def _for_task(
         if (entry := index.entries.get(key)) is None:
             continue
         # However many lessons there are for the same occasion, one whose occasion the task meets fits.
-        is_met = len(entry.when & weights.keys()) >= 2 and share_met(index, entry.when, weights) >= MET
+        is_met = len(entry.when & weights.keys()) >= 2 and share_met(index, entry.when, weights) >= MIN_WHEN_SHARE
         if score >= 1 or is_met:
             own = entry.item.value.get("topic")
             factor = 1.0 if own is None or GENERAL in (own, topic) else SAME_TOPIC if own == topic else 1 / SAME_TOPIC
             fit[key] = Fit(score * factor, max(score, 1.0))
     of_topic = (item.key for item in _of_custom_topic(index, topic, scores) if item.key not in fit and may_fit(item))
-    fit |= {key: Fit(1.0 + scores.get(key, 0.0)) for key in islice(of_topic, CLOSE_LOOKS)}
+    fit |= {key: Fit(1.0 + scores.get(key, 0.0)) for key in islice(of_topic, MAX_READ)}
     if not fit and topic != GENERAL:
         return {key: Fit(1.0 + scores.get(key, 0.0)) for key in _for_any_task_of_topic(index, topic, weights, may_fit)}
     return fit
@@ -384,7 +386,7 @@ def _for_failure(
         trigger = trigger_in(entry.item.value)
         alike = (trigger.get("signal"), trigger.get("tool")) == (failure.signal, failure.tool)
         score = max(by_evidence.get(key, 0.0), by_task.get(key, 0.0) if alike else 0.0)
-        if score >= 1 or (alike and failure.tool is not None and by_evidence.get(key, 0.0) >= HALF):
+        if score >= 1 or (alike and failure.tool is not None and by_evidence.get(key, 0.0) >= MIN_FAILURE_SCORE):
             scores[key] = score / (score + 1) + alike
     keys = index.bound_to(failure.fingerprint) if failure.fingerprint else ()
     bound = {key: entry for key in keys if (entry := index.entries.get(key)) is not None}
@@ -392,13 +394,13 @@ def _for_failure(
         share = share_met(index, entry.when, weights)
         # A check may say the same of every task, so of several lessons, those that name another occasion do not apply.
         several = failure.tool is None and len(bound) > 1
-        other_occasion = several and entry.when and share < MET and (share > 0 or len(bound) > CROWD)
+        other_occasion = several and entry.when and share < MIN_WHEN_SHARE and (share > 0 or len(bound) > FEW_BOUND)
         if not usable(entry.item):
             continue
         if other_occasion:
             scores.pop(key, None)
         else:
-            scores[key] = VERY_FAILURE * (1 + share) + scores.get(key, 0.0)
+            scores[key] = SAME_FAILURE_SCORE * (1 + share) + scores.get(key, 0.0)
     return {key: Fit(score) for key, score in scores.items()}
 
 

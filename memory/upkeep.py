@@ -20,7 +20,7 @@ APPENDED = 40
 those of the lessons it was shown."""
 
 LATE = timedelta(seconds=1.5)
-"""Age from which runs are summed up. Until then, an earlier one may still be written, because clocks differ or a
+"""Age at which runs are summed up. Until then, an earlier one may still be written, because clocks differ or a
 process pauses. Each credit reads the younger runs of its lessons: some 170 items if a lesson is shown 100 times a
 second."""
 

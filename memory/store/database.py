@@ -60,7 +60,7 @@ WAIT_SECONDS = 30.0
 """How long a write waits for other processes: longer than any of our batches, but not so long that it seems to hang."""
 
 CHECK_BYTES = 16 * 1024 * 1024
-"""Size up to which a file is checked completely when it is opened. At this size, it takes about 20 ms."""
+"""Largest file that is checked completely when it is opened. At this size, it takes about 20 ms."""
 
 
 class Database:

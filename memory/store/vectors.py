@@ -24,7 +24,8 @@ Floats = NDArray[np.float32]
 T = TypeVar("T")
 
 FLAT_NUMBERS = 8_000_000
-"""Size, in numbers, up to which every vector is compared: 1 ms for one thread. Beyond, 4-bit codes take a twentieth."""
+"""Largest index, in numbers, in which every vector is compared: 1 ms for one thread. Above, 4-bit codes take a
+twentieth."""
 
 TRAINING_ROWS = 2000
 """Vectors that the codes are learned from: with 1,000 or 10,000 the recall at 100,000 items is the same."""

@@ -24,8 +24,8 @@ QUERY_WORDS = 100
 SHORTEST_GUESS = 4
 """Minimum letters of a word that may be misspelt, because shorter words are similar to too many others."""
 
-LIKENESS = 0.75
-"""difflib's ratio from which spellings are near: one wrong letter of four, or two swapped in a word of eight."""
+MIN_RATIO = 0.75
+"""Lowest ratio of difflib for similar spellings: one wrong letter of four, or two swapped in a word of eight."""
 
 SPELLINGS = 3
 """Maximum number of alternative spellings of a word, as in difflib's default."""
@@ -120,4 +120,4 @@ class WordIndex:
         )
         terms = [term for [term] in rows]
         longer = [term for term in terms if term.startswith(word)][:SPELLINGS]
-        return longer or difflib.get_close_matches(word, terms, SPELLINGS, LIKENESS)
+        return longer or difflib.get_close_matches(word, terms, SPELLINGS, MIN_RATIO)

@@ -16,7 +16,7 @@ from langgraph_reflexion.text.literals import is_german
 from langgraph_reflexion.text.tokens import STOP_WORDS, UNSPACED, stem, word_set
 
 SHORT_ANSWER = 6
-"""Words up to which an answer is a single claim, so that each word counts. HotpotQA's answers have 1 to 6."""
+"""Most words of an answer that is a single claim, in which each word counts. HotpotQA's answers have 1 to 6."""
 MAX_ANSWER, MAX_SOURCE = 20_000, 500_000
 """Characters that are read: a long page of answer, and some hundred pages of observations, take about a second."""
 

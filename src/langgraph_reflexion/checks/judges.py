@@ -70,15 +70,15 @@ _KEYS = {
 STEPS_OF_A_GRAPH = 50
 """LangGraph's recursion limit for a judge that is a graph: about twenty tool calls."""
 SHORT_ANSWER = 40
-"""Characters up to which an answer may stand inside the sentence of another: a name or a date, not a paragraph."""
+"""Most characters of an answer that may stand inside the sentence of another: a name or a date, not a paragraph."""
 SAME_ANSWER = 0.75
-"""The likeness from which two longer answers say the same; paraphrases of one answer in tests/checks lie above it."""
+"""Lowest likeness of two longer answers that say the same. Paraphrases of one answer in tests/checks lie above it."""
 _DENIES = re.compile(
     r"\b(?:no|not|nor|or|never|neither|either|rather|instead|than|and|cannot|wrong|\w+n['’]?t)\b|[不非没或和与]",
     re.IGNORECASE,
 )
 """Words that deny the answer they stand beside, or name another one."""
-BESIDE = 20
+CONTEXT_CHARS = 20
 """Characters on each side of an answer in which such a word is about it."""
 
 
@@ -381,7 +381,7 @@ def _agree(reply: str, answer: str) -> bool:
     has_spaces = short.isascii() or " " in long
     sentence, wanted = (f" {long} ", f" {short} ") if has_spaces else (long, short)
     before, held, after = sentence.partition(wanted) if short else ("", "", "")
-    return bool(held) and not _DENIES.search(f"{before[-BESIDE:]} {after[:BESIDE]}")
+    return bool(held) and not _DENIES.search(f"{before[-CONTEXT_CHARS:]} {after[:CONTEXT_CHARS]}")
 
 
 # ---------------------------------------------------------------- a person

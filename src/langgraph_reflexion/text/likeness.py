@@ -16,7 +16,7 @@ from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.tokens import UNSPACED, characters, fold, stem, tokens, word_set
 
 SAME = 0.84
-"""Share of common words from which two texts may say the same: benchmarks/gates.py, tuning half."""
+"""Lowest share of common words in two texts that may say the same: benchmarks/gates.py, tuning half."""
 
 SAME_BY_VECTORS = 0.6
 """Below this share of common words the store's vectors decide. Above it, words are more reliable than vectors."""

@@ -11,11 +11,11 @@ from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.tokens import UNSPACED, tokens
 
 LONG_TASK = 200
-"""Characters from which a task may hold more than its request. The tuning tasks of `benchmarks/recall.py` without
+"""Fewest characters of a task that may hold more than its request. The tuning tasks of `benchmarks/recall.py` without
 material around them are shorter."""
 
 UNLABELLED = 600
-"""Characters up to which a task without a label is all request: the statement of an exercise, with its examples."""
+"""Most characters of a task that, without a label, is all request: an exercise with its examples."""
 
 READ = 1600
 """Characters of a long task that are read, half of them from each end."""
@@ -25,7 +25,7 @@ FURTHER = 0.25
 of `benchmarks/recall.py` are level; at 0.5 other material in a task recalls lessons."""
 
 EARLIER = 3
-"""Number of earlier tasks from which sentences that most of them share do not count as the request."""
+"""Fewest earlier tasks with which sentences that most of them share do not count as the request."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 _LABEL = lazy_pattern(
