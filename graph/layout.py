@@ -99,9 +99,9 @@ def compile_graph(
     Each step gets the agent's store. If it raises and so ends the run, it emits the run's outcome.
     """
     response_format = parts.evaluator.response_format
-    state, given, given_back, read_by_routes = _schemas_of(state_schema, response_format)
+    state, input_schema, output_schema, route_schema = _schemas_of(state_schema, response_format)
     graph: StateGraph[Any, Any, Any, Any] = StateGraph(
-        state, context_schema=cast("Any", context_schema), input_schema=given, output_schema=given_back
+        state, context_schema=cast("Any", context_schema), input_schema=input_schema, output_schema=output_schema
     )
     for node, function in nodes.items():
         if isinstance(function, Runnable):
@@ -118,7 +118,7 @@ def compile_graph(
     for source, route, targets in branches:
         if source in present:
             labels = {target: label for target, label in targets.items() if target in present}
-            named = Route(f"after_{source}", route, labels, read_by_routes)
+            named = Route(f"after_{source}", route, labels, route_schema)
             graph.add_conditional_edges(source, named, {label: target for target, label in labels.items()})
     return graph.compile(
         checkpointer=_allow_our_types(checkpointer, response_format), store=store, name=name, transformers=transformers
@@ -130,20 +130,20 @@ def _schemas_of(state_schema: type | None, response_format: ResponseFormat | Non
 
     Input and output have `messages` and the caller's fields, nothing private.
     """
-    theirs = _fields_of(state_schema)
-    if response_format is None and not theirs:
+    fields = _fields_of(state_schema)
+    if response_format is None and not fields:
         return Channels, Input, Output, RouteChannels
-    given, given_back = (
-        {name: hint for name, hint in theirs.items() if not _is_hidden(hint, where)} for where in ("input", "output")
+    input_fields, output_fields = (
+        {name: hint for name, hint in fields.items() if not _is_hidden(hint, where)} for where in ("input", "output")
     )
     answer: dict[str, Any] = {}
     if response_format is not None:
         answer["structured_response"] = response_format.type | None if isinstance(response_format.type, type) else Any
-    messages = {"messages": theirs["messages"]} if "messages" in theirs else {}
+    messages = {"messages": fields["messages"]} if "messages" in fields else {}
     return (
-        _typed_dict("State", {**get_type_hints(Channels, include_extras=True), **theirs, **answer}),
-        _typed_dict("Input", {**get_type_hints(Input, include_extras=True), **given}),
-        _typed_dict("Output", {**get_type_hints(Output, include_extras=True), **given_back, **answer}),
+        _typed_dict("State", {**get_type_hints(Channels, include_extras=True), **fields, **answer}),
+        _typed_dict("Input", {**get_type_hints(Input, include_extras=True), **input_fields}),
+        _typed_dict("Output", {**get_type_hints(Output, include_extras=True), **output_fields, **answer}),
         _typed_dict("RouteChannels", {**get_type_hints(RouteChannels, include_extras=True), **messages}),
     )
 

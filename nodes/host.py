@@ -76,7 +76,7 @@ class Step(Runnable[Any, Any]):
     def _with_store(self, config: RunnableConfig) -> RunnableConfig:
         if self.store is None or (runtime := runtime_of(config)).store is not None:
             return config
-        inside = {**conf(config), "__pregel_runtime": replace(runtime, store=self.store)}
+        inside = {**configurable_of(config), "__pregel_runtime": replace(runtime, store=self.store)}
         return cast("RunnableConfig", {**config, "configurable": inside})
 
 
@@ -100,7 +100,7 @@ class Route(Runnable[Any, Any]):
         state = read_channels(input)
         if "tally" not in state:
             raise ValueError("No run has begun on this thread, so there is no decision to edit: invoke the agent first")
-        if "__pregel_scratchpad" not in conf(config or {}):
+        if "__pregel_scratchpad" not in configurable_of(config or {}):
             # Nothing runs: `update_state` calls the routes too. The remaining steps are those of the next run.
             state.pop("remaining_steps", None)
         chosen = self.choose(state)
@@ -124,20 +124,20 @@ def as_runnable(function: Callable[..., Any], name: str) -> Runnable[Any, Any]:
     return cast("Runnable[Any, Any]", RunnableCallable(*functions, name=name, trace=False))
 
 
-def conf(config: RunnableConfig) -> dict[str, Any]:
+def configurable_of(config: RunnableConfig) -> dict[str, Any]:
     """The part of a config that LangGraph fills."""
     return config.get("configurable") or {}
 
 
 def runtime_of(config: RunnableConfig) -> Runtime[Any]:
     """The run's context, store and stream."""
-    return cast("Runtime[Any] | None", conf(config).get("__pregel_runtime")) or Runtime()
+    return cast("Runtime[Any] | None", configurable_of(config).get("__pregel_runtime")) or Runtime()
 
 
 def silent_graph_config(config: RunnableConfig, *, recursion_limit: int, context: bool = True) -> RunnableConfig:
     """The config for a graph called inside a node, so that no stream of messages or events shows it."""
     runtime = replace(runtime_of(config), stream_writer=lambda _event: None)
-    inside = {**conf(config), "__pregel_runtime": runtime if context else replace(runtime, context=None)}
+    inside = {**configurable_of(config), "__pregel_runtime": runtime if context else replace(runtime, context=None)}
     tags, callbacks = [*(config.get("tags") or []), "nostream"], _without_message_streams(config.get("callbacks"))
     changes = {"configurable": inside, "tags": tags, "callbacks": callbacks, "recursion_limit": recursion_limit}
     return cast("RunnableConfig", {**config, **changes})
@@ -161,12 +161,12 @@ def streams_messages(handler: Any) -> bool:
 
 def checkpoints(config: RunnableConfig) -> bool:
     """Whether there are checkpoints, so that a run can pause for a person and resume."""
-    return bool(conf(config).get("__pregel_checkpointer"))
+    return bool(configurable_of(config).get("__pregel_checkpointer"))
 
 
 def has_parent(config: RunnableConfig) -> bool:
     """Whether this graph runs inside another."""
-    return "|" in str(conf(config).get("checkpoint_ns") or "")
+    return "|" in str(configurable_of(config).get("checkpoint_ns") or "")
 
 
 def run_id(config: RunnableConfig) -> str:
@@ -176,19 +176,19 @@ def run_id(config: RunnableConfig) -> str:
     if given is None:
         return str(uuid4())
     if has_parent(config):
-        return str(uuid5(NAMESPACE_OID, f"{given}/{conf(config).get('checkpoint_ns')}"))
+        return str(uuid5(NAMESPACE_OID, f"{given}/{configurable_of(config).get('checkpoint_ns')}"))
     return str(given)
 
 
 def was_resumed(config: RunnableConfig) -> bool:
     """Whether this node, or one that ran in parallel, paused for a person who has now answered."""
-    scratchpad = conf(config).get("__pregel_scratchpad")
+    scratchpad = configurable_of(config).get("__pregel_scratchpad")
     if scratchpad is None:
         return False
     if scratchpad.resume or scratchpad.get_null_resume() is not None:
         return True
     # An answer by id may be for a graph inside this node. Only the first step after it counts.
-    return bool(conf(config).get("__pregel_resume_map")) and is_first_step(config)
+    return bool(configurable_of(config).get("__pregel_resume_map")) and is_first_step(config)
 
 
 def is_first_step(config: RunnableConfig) -> bool:
@@ -199,7 +199,7 @@ def is_first_step(config: RunnableConfig) -> bool:
 
 def steps_of(config: RunnableConfig) -> tuple[int, int] | None:
     """The graph's current step, and its first step since it was called. None if nothing is running."""
-    scratchpad = conf(config).get("__pregel_scratchpad")
+    scratchpad = configurable_of(config).get("__pregel_scratchpad")
     if scratchpad is None:
         return None
     # LangGraph leaves its default out of a node's config.
@@ -209,7 +209,7 @@ def steps_of(config: RunnableConfig) -> tuple[int, int] | None:
 
 def values_now(config: RunnableConfig, fields: Sequence[str]) -> dict[str, Any]:
     """The state's values of these fields, for a node that got a call instead of the state."""
-    read = conf(config).get("__pregel_read")
+    read = configurable_of(config).get("__pregel_read")
     return cast("dict[str, Any]", read(list(fields), True)) if read is not None else {}
 
 

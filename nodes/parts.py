@@ -17,7 +17,7 @@ from langgraph_reflexion.context import MemoryPolicy, field_of
 from langgraph_reflexion.driver import Waits, either
 from langgraph_reflexion.memory import Indexes, LessonBook, label, resolve_namespace
 from langgraph_reflexion.nodes.budget import Budget
-from langgraph_reflexion.nodes.host import conf, runtime_of, user_of
+from langgraph_reflexion.nodes.host import configurable_of, runtime_of, user_of
 from langgraph_reflexion.nodes.models.choice import Model, ModelChoice
 from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import ModelProtocol
@@ -109,7 +109,7 @@ class AgentMemory:
         """The namespace of a run. None, with a warning, if one of its fields has no value."""
         if not (self.policy.read or self.policy.write):
             return None
-        user, context, configurable = user_of(config), runtime_of(config).context, conf(config)
+        user, context, configurable = user_of(config), runtime_of(config).context, configurable_of(config)
         namespace = resolve_namespace(self.policy, self.agent, context, user, configurable)
         if namespace is None:
             logger.warning(

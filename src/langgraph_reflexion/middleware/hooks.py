@@ -40,7 +40,7 @@ from langgraph_reflexion.middleware.state import (
     RunState,
     ended_by_another,
     is_resumed,
-    marked_as_the_tools,
+    mark_as_tool_error,
     private_state,
     read_state,
     removal_of,
@@ -292,7 +292,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         )
         if isinstance(result, Exception):
             return message_of_error(call, result)
-        return cast("ToolMessage | Command[Any]", map_messages(result, marked_as_the_tools))
+        return cast("ToolMessage | Command[Any]", map_messages(result, mark_as_tool_error))
 
     def _finish(self, values: Mapping[str, Any], config: RunnableConfig) -> Waits[Update | None]:
         """Write the outcome, the episode and the credit. A tool's direct answer is checked first."""

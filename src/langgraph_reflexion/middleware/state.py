@@ -74,17 +74,17 @@ def read_state(values: Mapping[str, Any]) -> State:
     if about := state.get("about"):  # another middleware may have redacted the task in the conversation
         task = next((message.text for message in messages if message.id == about["task_id"]), about["task"])
         state["about"] = {**about, "task": task}
-    return cast("State", {**state, "messages": [_marked(message) for message in messages]})
+    return cast("State", {**state, "messages": [_mark_as_rejected(message) for message in messages]})
 
 
-def _marked(message: AnyMessage) -> AnyMessage:
+def _mark_as_rejected(message: AnyMessage) -> AnyMessage:
     """The message. An error without our artifact comes from a person or another middleware and is not a failure."""
     if isinstance(message, ToolMessage) and message.status == "error" and message.artifact is None:
         return message.model_copy(update={"artifact": {"rejected": True}})
     return message
 
 
-def marked_as_the_tools(message: ToolMessage) -> ToolMessage:
+def mark_as_tool_error(message: ToolMessage) -> ToolMessage:
     """A tool's message. An error is marked as its own, unless a person rejected the call."""
     is_error = message.status == "error" and message.artifact is None and not is_persons_decision(message)
     return with_valid_text(message, **({"artifact": TOOL_ERROR} if is_error else {}))
