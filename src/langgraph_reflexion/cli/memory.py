@@ -53,15 +53,13 @@ class BookSession(Session):
 
     def show_changed(self, lesson: Lesson, done: str) -> int:
         """Show a lesson that a command has changed."""
-        return self.show(lesson.model_dump(mode="json"), f"{done} {lesson.id}, now {lesson.status}: {lesson.text}")
+        return self.show(lesson, f"{done} {lesson.id}, now {lesson.status}: {lesson.text}")
 
     # ------------------------------------------------------------ looking
 
     def do_list(self) -> int:
         found = self.lessons()
-        rows = [_lesson_row(lesson) for lesson in found]
-        data = [lesson.model_dump(mode="json") for lesson in found]
-        return self.show(data, lambda: self.page.table(LESSON_COLUMNS, rows))
+        return self.show(found, lambda: self.page.table(LESSON_COLUMNS, [_lesson_row(lesson) for lesson in found]))
 
     def do_search(self) -> int:
         with wrong_values():
@@ -69,7 +67,7 @@ class BookSession(Session):
         if not found:
             note(self.describe_empty())
         rows = [(f"{hit.score:.2f}", *_lesson_row(hit.lesson)) for hit in found]
-        data = [{"score": round(hit.score, 4), "lesson": hit.lesson.model_dump(mode="json")} for hit in found]
+        data = [{"score": round(hit.score, 4), "lesson": hit.lesson} for hit in found]
         return self.show(data, lambda: self.page.table(("SCORE", *LESSON_COLUMNS), rows))
 
     def do_show(self) -> int:
@@ -84,7 +82,7 @@ class BookSession(Session):
             "hidden": self.book.hidden(lesson.id),
             "evidence": "\n".join(shorten(text) for text in evidence),
         }
-        return self.show(lesson.model_dump(mode="json"), lambda: self.page.fields(values, title=lesson.text))
+        return self.show(lesson, lambda: self.page.fields(values, title=lesson.text))
 
     def do_stats(self) -> int:
         found = self.book.stats()
@@ -130,7 +128,7 @@ class BookSession(Session):
             )
             for run in newest
         ]
-        data = [run.model_dump(mode="json") | {"written": written[run.id]} for run in newest]
+        data = [{**vars(run), "written": written[run.id]} for run in newest]
         return self.show(data, lambda: self.page.table(("RUN", "WHEN", "OUTCOME", "SHOWN", "WROTE", "TASK"), rows))
 
     def do_explain(self) -> int:
@@ -237,8 +235,7 @@ class BookSession(Session):
             model = make_model(args.model, args.base_url)
         patterns = self.book.distill(model)
         lines = [f"{lesson.id} stands for {len(lesson.supersedes)} lessons: {lesson.text}" for lesson in patterns]
-        data = [lesson.model_dump(mode="json") for lesson in patterns]
-        return self.show(data, "\n".join(lines) or "There is nothing to distill.")
+        return self.show(patterns, "\n".join(lines) or "There is nothing to distill.")
 
     # ------------------------------------------------------------ moving
 
@@ -270,7 +267,7 @@ class BookSession(Session):
         text = f"{count_of(loaded.added, 'lesson')} added to {self.place}"
         text += f", {loaded.unchanged} known already"
         text += f", {count_of(loaded.skipped, 'bad line')} skipped" if loaded.skipped else ""
-        return self.show(asdict(loaded), text)
+        return self.show(loaded, text)
 
     def do_namespaces(self) -> int:
         found = ["/".join(namespace) for namespace in namespaces_in(self.store)]

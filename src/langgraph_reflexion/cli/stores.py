@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from langgraph.store.base import BaseStore
+from pydantic_core import to_jsonable_python
 
 from langgraph_reflexion import FaissStore, StoreError
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, note, summarize
@@ -140,9 +141,9 @@ class Session:
         return "/".join(self.namespace)
 
     def show(self, data: Any, text: str | Callable[[], object]) -> int:
-        """Print the data as JSON where that is wanted, else the text; the exit status."""
+        """Print the data, which may hold models, as JSON if that is wanted, else the text. Returns the exit status."""
         if self.args.json:
-            self.page.data(data)
+            self.page.data(to_jsonable_python(data))
         elif not isinstance(text, str):
             text()
         elif text:
