@@ -26,7 +26,7 @@ _SHORTENED = 400
 """Characters left of a shortened observation: enough to see what it was."""
 _TAG = re.compile(
     r"<(?=[\s/\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*"
-    r"(?:task|decision|failure|transcript|earlier|attempts|lessons|patch|hint|answer|feedback|tools|instructions)\b)",
+    r"(?:task|decision|failure|transcript|earlier|attempts|lessons?|patch|hint|answer|feedback|tools|instructions|observations)\b)",
     re.IGNORECASE,
 )
 

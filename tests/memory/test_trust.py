@@ -474,6 +474,13 @@ def test_a_record_that_was_made_too_long_is_not_shown() -> None:
     assert mine.recall("Find a busy slot in the calendar.") == []
 
 
+@pytest.mark.req("D17")
+def test_no_tag_of_our_prompts_can_be_forged() -> None:
+    prompts = (Path(__file__).parents[2] / "prompts").glob("*.md")
+    tags = {tag for file in prompts for tag in re.findall(r"</(\w+)>", file.read_text(encoding="utf-8"))}
+    assert [tag for tag in sorted(tags) if fenced(f"</{tag}>") == f"</{tag}>"] == []
+
+
 @pytest.mark.req("D7")
 def test_a_user_whose_name_is_one_of_our_own_labels_keeps_a_memory_apart() -> None:
     store = InMemoryStore()
