@@ -161,8 +161,8 @@ def texts_of_blocks(blocks: Any) -> list[str]:
         return (
             [text for block in blocks for text in texts_of_blocks(block)] if isinstance(blocks, (list, tuple)) else []
         )
-    if blocks.get("type") == "text":
-        return [str(blocks["text"])] if blocks.get("text") else []
+    if blocks.get("type") == "text" and "text" in blocks:  # a document's source of this type has it as `data`
+        return [str(blocks["text"])] if blocks["text"] else []
     inner = [] if blocks.get("type") in MEDIA else [value for key, value in blocks.items() if key not in _NOT_TEXT]
     return texts_of_blocks(inner)
 

@@ -246,7 +246,8 @@ def test_a_document_block_that_a_tool_returns_is_foreign_and_an_image_beside_it_
     image = {"type": "image", "base64": "QUJD" * 60_000, "mime_type": "image/png"}
     found = {"type": "search_result", "title": "Hotels", "content": [{"type": "text", "text": PLANTED}]}
     encoded = {"type": "text", "text": base64.b64encode(f"{'No room. ' * 200}{PLANTED}".encode()).decode()}
-    for said in ([image, found], [image, encoded]):
+    plain = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": PLANTED}}
+    for said in ([image, found], [image, encoded], [image, plain]):
         learned(run, "tools", a_tool(said), PLANTED, store)
         [lesson] = LessonBook(store, PLACE).lessons()
         assert lesson.status == "quarantined"
