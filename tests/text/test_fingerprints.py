@@ -95,3 +95,11 @@ def test_it_is_the_same_in_another_process() -> None:
 @given(st.text(max_size=300))
 def test_any_text_has_one(text: str) -> None:
     assert fingerprint("tool_error", "f", text) == fingerprint("tool_error", "f", text)
+
+
+@pytest.mark.req("D2")
+@pytest.mark.parametrize(
+    "secret", ["DB_PASSWORD=correcthorse", "curl -u ada:correcthorse", "tool --password=correcthorse"]
+)
+def test_a_secret_in_an_error_is_not_in_its_fingerprint(secret: str) -> None:
+    assert "correcthorse" not in fingerprint("tool_error", "search", f"ValueError: {secret} is refused")

@@ -110,7 +110,7 @@ def mask_literals(text: str, literals: Iterable[str] = ()) -> str:
     for literal in sorted({literal for literal in literals if len(literal) > 1}, key=lambda text: (-len(text), text)):
         if literal in text:  # compiling a pattern of a whole file takes seconds, looking for it does not
             text = re.sub(rf"(?<!\w){re.escape(literal)}(?!\w)", "<str>", text)
-    text = _LITERAL.sub(_mask, text)
+    text = mask_secrets(_LITERAL.sub(_mask, text))
     text = re.sub(r"(<\w+>)(?:\s*[,;、]\s*\1)+", r"\1", text)
     return " ".join(text.split()).lower().rstrip(" .!。")
 
@@ -244,20 +244,20 @@ _SECRET_VALUES = tuple(
         (r"(?i)(\b(?:sshpass\s+-p|(?:docker|podman|helm)\b[^\n|;]{0,80}?\blogin\b[^\n|;]{0,80}?\s-p|redis-cli\b[^\n|;]{0,80}?\s-a|zip\b[^\n|;]{0,80}?\s-P)\s*)[^\s'\"]{4,}", r"\1"),
         (r"(?i)(-pass(?:in|out)?\s+pass:)\S{4,}", r"\1"),
         (r"(?i)(\bcookie:\s*[\w-]{1,60}=)[^;\s]{8,}", r"\1"),
-        (r"(?<!\w)((?:[A-Z0-9]{1,30}_){0,6}(?:KEY|TOKEN|SECRET|PASSWORD|PASS|PWD)=)(['\"]?)(?=[\w-]*[a-z])[\w!@#%^&*+/-]{8,}(?![\w.(\[])\2", r"\1"),
+        (r"(?<!\w)((?:[A-Z0-9]{1,30}_){0,6}(?:KEY|TOKEN|SECRET|PASSWORD|PASS|PWD)=)(['\"]?)(?=[\w-]*[a-z])[\w!@#%^&*+/-]{8,}(?![\w(\[]|\.\w)\2", r"\1"),
         (r"(?i)\b((?:cvv|cvc)2?\b\D{0,6})\d{3,4}\b", r"\1"),
         (r"(?i)\b((?:ssn|social security number)\b\D{0,6})\d{3}-?\d{2}-?\d{4}\b", r"\1"),
         (r"(?i)\b((?:seed|recovery|mnemonic) phrase(?: is)?\s*:?\s+)(?:[a-z]{3,8}\s+){11,23}[a-z]{3,8}\b", r"\1"),
         (r"(?i)\b((?:session(?:_?id)?|sid|cookie)=)(?=[\w-]*\d)[\w-]{12,}", r"\1"),
         (r"(?i)\b((?:bearer|basic)\s+)(?=[\w.~+/-]*[\d=])[\w.~+/-]{12,}=*", r"\1"),
-        (r"(?i)((?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://)[^\s/:@]+:[^\s/@]+(?=@)", r"\1"),
+        (r"(?i)((?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://)[^\s/:@]*:[^\s/@]+(?=@)", r"\1"),
         # A quoted value may hold spaces: what a password or a passphrase is, and what a key of JSON says of its name.
         (rf"(?i)((?<![\w-])[\w-]*{_PASSWORD}(?:{_QUOTE})?\s*(?:[:=]|\bis\b)\s*({_QUOTE}))(?=[^'\"\\\n]*\w)[^'\"\\\n]{{4,100}}(?=\2)", r"\1"),
         (rf"(?i)((?<![\w-])[\w-]*{_KEY}{_QUOTE}\s*:\s*({_QUOTE}))(?=[^'\"\\\n]*(?:\d|\s|[^'\"\\\n]{{8}}))[^'\"\\\n]{{4,100}}(?=\2)", r"\1"),
         (rf"(?i)(\bpass\s*[:=]\s*({_QUOTE}))(?=[^'\"\\\n]*\w)[^'\"\\\n]{{4,100}}(?=\2)", r"\1"),
         (r"(?i)(;\s*(?:password|pwd)=)[^;\s'\"][^;'\"\n]{3,60}(?=;)", r"\1"),
         (rf"(?i)((?<![\w-])[\w-]*(?:{_PASSWORD}|{_KEY})['\"]?(?:\s+(?:for|of)\s+\S+)?(?:\s*[:=]\s*|%3d|\s+is\s+|\s+)(?=\S{{0,80}}?\d|(?:(?<=[:=])|(?<=[:=]\s)|(?<=\bis\s))'))(['\"]?)[^\s'\",;\\]{{4,}}\2", r"\1"),
-        (rf"(?i)\b((?:{_PASSWORD}|secret|api[_-]?key|access[_-]?key|auth[_-]?token|token)=)[\w!@#%^&*+/-]{{6,}}(?![\w.(\[])", r"\1"),
+        (rf"(?i)\b((?:{_PASSWORD}|secret|api[_-]?key|access[_-]?key|auth[_-]?token|token)=)[\w!@#%^&*+/-]{{6,}}(?![\w(\[]|\.\w)", r"\1"),
         (r"((?:密码|口令|密钥|令牌|パスワード|비밀번호)\s*(?:是|为)?[:：]?\s*)[\w!@#$%^&*.-]{4,}", r"\1"),
     )
 )  # fmt: skip
