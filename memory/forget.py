@@ -14,7 +14,7 @@ from langgraph_reflexion.memory.changes import read_and_correct
 from langgraph_reflexion.memory.index import remove_everywhere
 from langgraph_reflexion.memory.records import hash_of
 from langgraph_reflexion.memory.shelf import MARKS, Shelf, current_items, episode_in
-from langgraph_reflexion.schemas import Episode
+from langgraph_reflexion.schemas import Episode, Reflection
 from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.tokens import fold
 
@@ -110,12 +110,17 @@ def _without_texts(episode: Episode, hashes: Collection[str], texts: Mapping[str
         is_gone = hash_of(fold(text)) in hashes or any(part <= sentences for part in forgotten)
         return "" if is_gone or any(same(text, other) for other in written) else text
 
+    def taught(reflection: Reflection) -> bool:
+        """Whether a forgotten lesson came from a reflection. Then its `why` is the reflection's explanation."""
+        texts = (reflection.patch_prompt, *(memo.text for memo in reflection.memory_to_write))
+        return any(text and not without(text) for text in texts)
+
     reflections = [
         reflection.model_copy(
             update={
                 "memory_to_write": [memo for memo in reflection.memory_to_write if without(memo.text)],
                 "patch_prompt": without(reflection.patch_prompt),
-                "explanation": without(reflection.explanation),
+                "explanation": "" if taught(reflection) else without(reflection.explanation),
                 "fix_strategy": [fix.model_copy(update={"text": without(fix.text)}) for fix in reflection.fix_strategy],
                 "lessons": [text for text in reflection.lessons if without(text)],
             }

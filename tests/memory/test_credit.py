@@ -178,6 +178,25 @@ def test_forgetting_removes_text_evidence_and_what_episodes_tell_of_it(
     assert counts(book, mine) == (0, 0, 0)
 
 
+def test_forgetting_removes_why_the_lesson_was_written_too(book: LessonBook, store: BaseStore) -> None:
+    because = "The clerk of room seven had double-booked it."
+    made = Reflection(
+        failure_signal="check_failed",
+        root_cause="bad_plan",
+        explanation=because,
+        fix_strategy=[],
+        patch_prompt="Ask for another room.",
+        memory_to_write=[Memo(kind="rule", text=SLOT)],
+    )
+    kept = book.add(a_rule(why=because, sources=["e0"])).lesson
+    assert kept is not None
+    book.credit(run("e0", reflections=[made], written=[kept.id]))
+    book.forget(kept.id)
+    left = str([item.value for item in store.search(("team",), limit=100)])
+    assert because not in left
+    assert "Ask for another room." in left
+
+
 @pytest.mark.req("I8", "D24")
 def test_a_topic_keeps_the_runs_that_another_writer_counts_at_once(book_on: Any, interrupted: Any) -> None:
     book, other = book_on(interrupted), book_on(interrupted)
