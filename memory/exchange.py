@@ -208,10 +208,12 @@ def _known_words(task: str) -> str:
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The object in a line. A duplicate key is refused, because one of its values would be lost."""
-    names = [name for name, _ in pairs]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"it has the key {twice[0]!r} twice")
-    return dict(pairs)
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"it has the key {name!r} twice")
+        found[name] = value
+    return found
 
 
 def _row(entry: StoredLesson) -> dict[str, Any]:

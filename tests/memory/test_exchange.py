@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,13 @@ def test_a_file_is_read_as_editors_save_it_and_however_it_was_opened(book_on: An
         book = book_on(InMemoryStore())
         assert book.load(place) == Loaded(added=1)
         assert [lesson.text for lesson in book.lessons()] == ["先看单位。"]
+
+
+def test_a_line_of_many_keys_is_refused_at_once(book: LessonBook) -> None:
+    line = json.dumps({"kind": "rule", "text": "Read the units first.", **{f"k{i}": 1 for i in range(20_000)}})
+    began = time.process_time()
+    assert book.load(io.StringIO(line), strict=False) == Loaded(skipped=1)
+    assert time.process_time() - began < 2
 
 
 def test_a_line_twice_is_one_lesson(book: LessonBook) -> None:
