@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, AnyMessage
@@ -431,3 +433,11 @@ def test_a_sentence_that_goes_on_after_the_answer_agrees_with_it():
     answer = "Alexander Graham Bell invented the telephone and patented it in 1876."
     check = consistent(k=1, model=ScriptedModel(["Alexander Graham Bell"]))
     assert check(answer, Run(task="Who invented the telephone?")).passed is True
+
+
+@pytest.mark.req("E9", "K5")
+def test_a_score_in_endless_white_space_is_read_at_once():
+    began = time.process_time()
+    assert read_verdict(f'{{"score": "85{" " * 50_000}/{" " * 50_000}100"}}').score == 85
+    assert read_verdict(f'{{"score": "{" " * 50_000}x"}}').score is None
+    assert time.process_time() - began < 2

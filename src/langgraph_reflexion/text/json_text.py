@@ -28,9 +28,7 @@ _WORDS = {"true": True, "True": True, "false": False, "False": False, "null": No
 
 _BLANK = re.compile(r"(?:\s|//[^\n]*|#[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _STRINGS = {quote: re.compile(rf"{quote}([^{quote}\\]*(?:\\.[^{quote}\\]*)*){quote}", re.DOTALL) for quote in _QUOTES}
-_SCORE = re.compile(
-    r"\s*(?:about\s|around\s|~)?\s*(-?\d+(?:\.\d+)?)\s*(?:%|percent|(?:/|out of)\s*([1-9]\d*))?\s*", re.IGNORECASE
-)
+_SCORE = re.compile(r"(?:about |around |~ ?)?(-?\d+(?:\.\d+)?) ?(?:%|percent|(?:/|out of) ?([1-9]\d*))?", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"([-+]?[0-9]+)(\.[0-9]*)?([eE][-+]?[0-9]+)?(?![\w.])")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
@@ -180,7 +178,7 @@ def valid_text(text: str) -> str:
 
 def score_in(value: Any) -> float | None:
     """A score out of 100, given as 85, "85", "85%", "about 85 percent", "8/10" or "8 out of 10"."""
-    if isinstance(value, str) and (found := _SCORE.fullmatch(value)):
+    if isinstance(value, str) and (found := _SCORE.fullmatch(" ".join(value.split()))):
         value = float(found[1]) * (100 / float(found[2]) if found[2] else 1)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
