@@ -14,7 +14,7 @@ from langgraph_reflexion.memory.access import Plan, put, storable
 from langgraph_reflexion.memory.changes import change_ops, read_and_correct, replaced_by, same_name, write
 from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence
-from langgraph_reflexion.memory.gate import MAX_READ, MAX_VALUES, malformed, refusal, tidy
+from langgraph_reflexion.memory.gate import MAX_LENGTH, MAX_READ, MAX_VALUES, malformed, one_line, refusal, tidy
 from langgraph_reflexion.memory.index import task_words, tasks_of
 from langgraph_reflexion.memory.models import guard_objection
 from langgraph_reflexion.memory.provenance import Foreign
@@ -127,9 +127,10 @@ def add(
         known = (yield from current_items(shelf)).get(new.id)
         if known is None or any(getattr(new, name) and not known.value.get(name) for name in SHOWN):
             doubt = yield from guard_objection(policy.guard, new, shelf.prompts)
+    doubt = one_line(doubt or "", MAX_LENGTH)  # a guard may say anything
     status: LessonStatus = "quarantined" if doubt else "candidate"
     taught_by = task_words(task, (yield from earlier_tasks(shelf, task))) if task else ""
-    written = yield from _merge_or_add(shelf, new.model_copy(update={"status": status}), doubt or "", taught_by)
+    written = yield from _merge_or_add(shelf, new.model_copy(update={"status": status}), doubt, taught_by)
     return replace(written, reason=written.reason or dropped)
 
 

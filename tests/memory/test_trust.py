@@ -409,6 +409,15 @@ def test_if_the_guard_fails_the_lesson_is_quarantined_and_the_error_logged(guard
     assert "The guard failed" in caplog.text
 
 
+@pytest.mark.req("K5", "D2")
+def test_a_guards_reason_is_kept_short_and_without_secrets() -> None:
+    mine = book(guard=lambda _: f"it says password=correcthorse {'and more ' * 1_000}")
+    written = mine.add(rule("Check the busy slot of the calendar."))
+    assert written.action == "quarantined"
+    assert len(written.reason) <= 300
+    assert "correcthorse" not in str([item.value for item in mine.store.search((), limit=100)])
+
+
 @pytest.mark.req("D25")
 def test_with_approve_nothing_is_shown_until_a_person_approves_it() -> None:
     mine = book(approve=True)
