@@ -68,17 +68,36 @@ _INLINE = re.compile(
 )
 """Marks within a sentence: HTML's tags (all others end one), links in Markdown, whose words stay, and footnotes."""
 
+_END = re.compile(r"[.!?](?=\s|$)|[。！？]")
 _BREAK = re.compile(r"<[^<>\n]*>|[\n|{}\[\]<>]")
 """Tags, and the ends of lines and cells."""
 
 _STOPS = STOP_WORDS | PARTICLES
 
 
-class _Index(NamedTuple):
-    """Sentences and clauses as words, and for each word the numbers of those that hold it."""
+class _Unit(NamedTuple):
+    """A sentence or a clause as words, and what they weigh."""
 
-    units: list[list[str]]
+    words: tuple[str, ...]
+    weight: float
+
+
+class _Index(NamedTuple):
+    """Sentences and clauses, and for each word the numbers of those that hold it."""
+
+    units: list[_Unit]
     holding: dict[str, list[int]]
+
+
+class _Text(NamedTuple):
+    """A text that foreign sentences are looked for in: its words, where each stands, and its clauses.
+
+    A clause is a set of words, and what the clause weighs.
+    """
+
+    words: Sequence[str]
+    places: dict[str, list[int]]
+    clauses: list[tuple[set[str], float]]
 
 
 class Foreign:
@@ -101,35 +120,36 @@ class Foreign:
         return COPIED if any(map(self._is_copy, dict.fromkeys((plain, *map(visible, disguised))))) else None
 
     def _is_copy(self, text: str) -> bool:
-        words = self._words(text)
-        clauses = [words, *(self._words(part) for sentence in _SENTENCE.split(text) for part in _clauses(sentence))]
+        parts = [self._words(part) for sentence in _SENTENCE.split(text) for part in _clauses(sentence)]
+        compared = _compared(self._words(text), parts)
         return any(
-            _holds(words, clauses, unit) and not any(_holds(own, [own], unit) for own in _near(unit, self._own))
-            for unit in _near(words, self._foreign)
+            _holds(compared, unit)
+            and not any(_holds(_compared(own.words), unit) for own in _near(unit.words, self._own))
+            for unit in _near(compared.words, self._foreign)
         )
 
     def _index(self, texts: Iterable[str]) -> _Index:
         index = _Index([], defaultdict(list))
-        for unit in dict.fromkeys(tuple(self._words(text)) for text in _units(texts)):
-            if _weight(unit) >= MIN_SENTENCE:
-                for word in set(unit):
+        for words in dict.fromkeys(map(self._words, _units(texts))):
+            if (weight := _weight(words)) >= MIN_SENTENCE:
+                for word in set(words):
                     index.holding[word].append(len(index.units))
-                index.units.append(list(unit))
+                index.units.append(_Unit(words, weight))
         return index
 
-    def _words(self, text: str) -> list[str]:
+    def _words(self, text: str) -> tuple[str, ...]:
         words = _WORD.findall(text.casefold())
         for word in words:
             if word not in self._stems:
                 self._stems[word] = word if word in STOP_WORDS else stem(word)
-        return [self._stems[word] for word in words]
+        return tuple(self._stems[word] for word in words)
 
 
 def _weight(words: Iterable[str]) -> float:
     return sum(STOP_WEIGHT if word in _STOPS else 1.0 if len(word) > 1 or word.isascii() else 0.5 for word in words)
 
 
-def _near(words: Sequence[str], index: _Index) -> Iterator[list[str]]:
+def _near(words: Sequence[str], index: _Index) -> Iterator[_Unit]:
     """The sentences and clauses that share enough words with a text to be compared with it."""
     shared: dict[int, float] = defaultdict(float)
     for word in set(words):
@@ -138,45 +158,53 @@ def _near(words: Sequence[str], index: _Index) -> Iterator[list[str]]:
             shared[number] += weight
     for number, found in shared.items():
         unit = index.units[number]
-        if found >= MIN_COPY / 2 or found >= COVERED * _weight(unit):  # a word may occur twice
+        if found >= MIN_COPY / 2 or found >= COVERED * unit.weight:  # a word may occur twice
             yield unit
 
 
-def _holds(words: Sequence[str], clauses: Sequence[Sequence[str]], unit: Sequence[str]) -> bool:
-    """Whether most of a foreign sentence stands together in these words, or one of the clauses says only that."""
-    enough = max(MIN_COPY, min(LONG_COPY, COVERED * _weight(unit)))
-    return _weight(_shared_run(words, unit)) >= enough or any(_is_equal(clause, unit) for clause in clauses)
+def _compared(words: tuple[str, ...], parts: Iterable[tuple[str, ...]] = ()) -> _Text:
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, word in enumerate(words):
+        places[word].append(place)
+    return _Text(words, places, [(set(part), _weight(part)) for part in dict.fromkeys((words, *parts))])
 
 
-def _is_equal(clause: Sequence[str], unit: Sequence[str]) -> bool:
+def _holds(text: _Text, unit: _Unit) -> bool:
+    """Whether most of a foreign sentence stands together in a text, or one of its clauses says only that."""
+    if any(_is_equal(clause, weight, unit) for clause, weight in text.clauses):
+        return True
+    return _weight(_shared_run(text, unit.words)) >= max(MIN_COPY, min(LONG_COPY, COVERED * unit.weight))
+
+
+def _is_equal(clause: set[str], weight: float, unit: _Unit) -> bool:
     """Whether a clause has most words of a foreign sentence, and few others."""
-    weight = _weight(unit)
-    length = _weight(clause) / weight
-    found = _weight(word for word in unit if word in clause) / weight
-    return length <= FRAMED_LENGTH and found >= (EQUAL if length <= EQUAL_LENGTH else FRAMED)
+    if weight > FRAMED_LENGTH * unit.weight:
+        return False
+    share = EQUAL if weight <= EQUAL_LENGTH * unit.weight else FRAMED
+    return _weight(word for word in unit.words if word in clause) >= share * unit.weight
 
 
-def _shared_run(text: Sequence[str], unit: Sequence[str]) -> list[str]:
+def _shared_run(text: _Text, unit: Sequence[str]) -> list[str]:
     """The words in the longest stretch of a text that are neighbours as in a foreign sentence."""
-    wanted = set(text)
-    places = [(place, word) for place, word in enumerate(unit) if word in wanted]
+    shared = [(place, word) for place, word in enumerate(unit) if word in text.places]
     neighbours = {
         (word, other)
-        for i, (place, word) in enumerate(places)
-        for at, other in places[i + 1 : i + 1 + REACH]
+        for i, (place, word) in enumerate(shared)
+        for at, other in shared[i + 1 : i + 1 + REACH]
         if at - place <= REACH
     }
+    found = sorted(place for word in {word for _, word in shared} for place in text.places[word])
     linked: set[int] = set()
-    for place, word in enumerate(text):
-        for at in range(place + 1, min(place + 1 + REACH, len(text))):
-            if (word, text[at]) in neighbours:
+    for i, place in enumerate(found):
+        for at in found[i + 1 : i + 1 + REACH]:
+            if at - place <= REACH and (text.words[place], text.words[at]) in neighbours:
                 linked |= {place, at}
     runs: list[list[int]] = [[]]
     for before, place in pairwise([-1, *sorted(linked)]):
         if place - before > 2 * REACH:
             runs.append([])
         runs[-1].append(place)
-    return [text[place] for place in max(runs, key=len)]
+    return [text.words[place] for place in max(runs, key=len)]
 
 
 def _units(texts: Iterable[str]) -> Iterator[str]:
@@ -195,8 +223,8 @@ def _units(texts: Iterable[str]) -> Iterator[str]:
 
 def _across_breaks(text: str) -> Iterator[str]:
     """Stretches of sentences without their breaks: a page may break one into pieces too short to be compared."""
-    for sentence in _SENTENCE.split(_BREAK.sub(" ", text)):
-        words = sentence.split()
+    for sentence in filter(_BREAK.search, _END.split(text)):
+        words = _BREAK.sub(" ", sentence).split()
         for start in range(0, max(len(words) - STRETCH // 2, 1), STRETCH // 2):
             yield " ".join(words[start : start + STRETCH])
 
