@@ -210,7 +210,8 @@ def transcript(messages: Sequence[AnyMessage], most: int) -> str:
     for i, message in enumerate(short, 1):
         calls = "".join(f"\n  calls {call_text(call)}" for call in getattr(message, "tool_calls", []))
         name = f" {message.name}" if isinstance(message, ToolMessage) and message.name else ""
-        lines.append(f"[m{i}] {message.type}{name}: {readable(message)}{calls}")
+        content = readable(message).replace("\n", "\n    ")  # no line of a tool's text looks like a message
+        lines.append(f"[m{i}] {message.type}{name}: {content}{calls}")
     text = "\n".join(lines)
     # Characters are not tokens: some scripts need several times as many tokens.
     return fenced(bounded(text, min(most * 4, max(400, len(text) * most // max(count_tokens(text), 1)))))
