@@ -103,7 +103,7 @@ class Background:
         if not self._waits_at_exit:
             self._waits_at_exit = True
             with suppress(AttributeError, RuntimeError):  # no public function of Python, and none while it ends
-                threading._register_atexit(partial(_finish, weakref.ref(self), os.getpid()))  # type: ignore[attr-defined]
+                threading._register_atexit(partial(_wait_for_pool, weakref.ref(self), os.getpid()))  # type: ignore[attr-defined]
 
     def _finish(self, done: Future[None]) -> None:
         with self._lock:
@@ -111,7 +111,7 @@ class Background:
         done.set_result(None)
 
 
-def _finish(owner: weakref.ref[Background], process: int) -> None:
+def _wait_for_pool(owner: weakref.ref[Background], process: int) -> None:
     """Wait for the work in the pool of an owner that is still there. A forked process has no such work."""
     if (background := owner()) is not None and os.getpid() == process:
         with background._lock:

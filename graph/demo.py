@@ -33,6 +33,22 @@ UNDERSTOOD = re.compile(r"\b(?:hour|time|day|meeting|calendar|free|busy|book|loo
 
 LESSON = "Give the calendar a plain weekday name, never a date."
 PATCH = "Call busy_times again with the weekday alone, then pick the one free hour."
+REFLECTION = {
+    "failure_signal": "tool_error",
+    "root_cause": "tool_misuse",
+    "explanation": "The calendar takes a weekday and was given a date.",
+    "fix_strategy": [{"kind": "change_prompt", "text": "Say which form of a day the calendar takes."}],
+    "patch_prompt": PATCH,
+    "memory_to_write": [
+        {
+            "kind": "rule",
+            "text": LESSON,
+            "when": "finding one hour for a meeting that starts on the hour",
+            "tags": ["calendar"],
+        }
+    ],
+    "confidence": 95,
+}
 
 
 @tool
@@ -93,7 +109,8 @@ class ScriptedPlanner(BaseChatModel):
 def _reply(messages: Sequence[BaseMessage], careful: bool) -> AIMessage:
     text = "\n".join(message.text for message in messages)
     is_warned = careful or LESSON in text or PATCH in text
-    message = _reflection() if "patch_prompt" in text else _decision(messages, text, is_warned)
+    is_reflection = "patch_prompt" in text
+    message = AIMessage(json.dumps(REFLECTION)) if is_reflection else _decision(messages, text, is_warned)
     size = len(text) // 4
     message.usage_metadata = {"input_tokens": size, "output_tokens": 20, "total_tokens": size + 20}
     return message
@@ -132,23 +149,3 @@ def _free_hour(busy: str) -> str:
     spans = [[int(h) * 60 + int(m) for h, m in re.findall(r"(\d\d):(\d\d)", span)] for span in busy.split(",")]
     hours = [h for h in range(600, 781, 60) if not any(h < end and start < h + 60 for start, end in spans)]
     return clock(hours[0]) if hours else "No hour"
-
-
-def _reflection() -> AIMessage:
-    reflection = {
-        "failure_signal": "tool_error",
-        "root_cause": "tool_misuse",
-        "explanation": "The calendar takes a weekday and was given a date.",
-        "fix_strategy": [{"kind": "change_prompt", "text": "Say which form of a day the calendar takes."}],
-        "patch_prompt": PATCH,
-        "memory_to_write": [
-            {
-                "kind": "rule",
-                "text": LESSON,
-                "when": "finding one hour for a meeting that starts on the hour",
-                "tags": ["calendar"],
-            }
-        ],
-        "confidence": 95,
-    }
-    return AIMessage(json.dumps(reflection))

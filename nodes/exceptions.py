@@ -161,16 +161,12 @@ def pause_before(error: BaseException, attempt: int, seconds: float | None = Non
     """
     named = _seconds_in(getattr(error, "retry_after", None))
     for holder in (getattr(error, "response", None), error):
-        if named is None:
-            named = _retry_after(getattr(holder, "headers", None))
+        headers: Any = getattr(holder, "headers", None)
+        if named is None and hasattr(headers, "items"):
+            values = (value for key, value in headers.items() if str(key).lower() == "retry-after")
+            named = _seconds_in(next(values, None))
     wait = named if named is not None else min(FIRST_PAUSE * 2**attempt, MAX_PAUSE)
     return wait if wait <= MAX_PAUSE and (seconds is None or wait < seconds) else None
-
-
-def _retry_after(headers: Any) -> float | None:
-    if not hasattr(headers, "items"):
-        return None
-    return next((_seconds_in(value) for key, value in headers.items() if str(key).lower() == "retry-after"), None)
 
 
 def _seconds_in(value: Any) -> float | None:

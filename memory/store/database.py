@@ -174,16 +174,6 @@ class Database:
     def _refuse(self, why: str) -> StoreError:
         return StoreError(f"the store {self.path!r} cannot be opened: {why}")
 
-    def _open_writer(self) -> sqlite3.Connection:
-        connection = self._open()
-        if not self.in_memory:
-            _use_log(connection)
-        connection.execute("BEGIN IMMEDIATE")
-        for statement in () if self._has_tables(connection) else TABLES:
-            connection.execute(statement)
-        connection.execute("COMMIT")
-        return connection
-
     def _open(self) -> sqlite3.Connection:
         connection = self._connect()
         connection.execute(f"PRAGMA synchronous = {self._synchronous}")
@@ -205,7 +195,14 @@ class Database:
 
     def _get_writer(self) -> sqlite3.Connection:
         if self._writer is None:
-            self._writer = self._open_writer()
+            connection = self._open()
+            if not self.in_memory:
+                _use_log(connection)
+            connection.execute("BEGIN IMMEDIATE")
+            for statement in () if self._has_tables(connection) else TABLES:
+                connection.execute(statement)
+            connection.execute("COMMIT")
+            self._writer = connection
         return self._writer
 
     def _check_open(self) -> None:

@@ -99,7 +99,9 @@ class ReadingTools:
         at = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for part in _parts(path):
-                inner = _open(part, at)
+                inner = os.open(
+                    part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, dir_fd=at
+                )
                 os.close(at)
                 at = inner
             about = os.fstat(at)
@@ -137,10 +139,6 @@ def _parts(path: str) -> list[str]:
     if ".." in parts:
         raise RefusedError("it leads out of the project")
     return parts
-
-
-def _open(name: str, folder: int) -> int:
-    return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, dir_fd=folder)
 
 
 def _read(file: int, most: int) -> bytes:

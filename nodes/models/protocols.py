@@ -164,10 +164,12 @@ def _acceptable_turn(reply: AIMessage) -> AIMessage:
     Some servers parse the arguments of earlier calls, and refuse a request in which one is no JSON object.
     """
     unread = [{**call, "name": call["name"] or "", "args": {"cut": call["args"]}} for call in reply.invalid_tool_calls]
-    calls = [
-        ToolCall(name=_valid_name(call["name"]), args=_short_args(call["args"]), id=call["id"], type="tool_call")
-        for call in cast("list[ToolCall]", [*reply.tool_calls, *unread])
-    ]
+    calls = []
+    for call in cast("list[ToolCall]", [*reply.tool_calls, *unread]):
+        name = re.sub(r"[^A-Za-z0-9_-]", "_", call["name"])[:64] or "unknown"
+        written = json.dumps(call["args"], ensure_ascii=False, default=str)
+        args = call["args"] if len(written) <= QUOTED else {"cut": bounded(written, QUOTED)}
+        calls.append(ToolCall(name=name, args=args, id=call["id"], type="tool_call"))
     content: Any = bounded(reply.content, QUOTED) if isinstance(reply.content, str) else reply.content
     if not isinstance(content, str):
         by_id = {call["id"]: call for call in calls}
@@ -182,15 +184,6 @@ def _acceptable_block(block: Any, calls: dict[str | None, ToolCall]) -> Any:
         return block
     args = {"arguments": json.dumps(call["args"], ensure_ascii=False)} if "arguments" in block else {}
     return {**block, "name": call["name"], **args}
-
-
-def _valid_name(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unknown"
-
-
-def _short_args(args: dict[str, Any]) -> dict[str, Any]:
-    written = json.dumps(args, ensure_ascii=False, default=str)
-    return args if len(written) <= QUOTED else {"cut": bounded(written, QUOTED)}
 
 
 class TextProtocol:

@@ -159,6 +159,10 @@ def toolbox_of(
     approvals = _approvals(approve, list(node.tools_by_name))
     every: list[BaseTool | dict[str, Any]] = [*node.tools_by_name.values(), *dicts]
     offered = [tool for tool in every if (tool_name(tool) or "") not in denied]
+    injected = {  # `runtime` is recognized by its name only
+        name: frozenset(param for param in (*params.state, params.store, params.runtime) if param is not None)
+        for name, params in node._injected_args.items()
+    }
     toolbox = Toolbox(
         node=node,
         offered=tuple(offered),
@@ -166,7 +170,7 @@ def toolbox_of(
         denied=denied,
         approve={name: approval for name, approval in approvals.items() if name not in denied},
         return_direct=frozenset(name for name, tool in node.tools_by_name.items() if tool.return_direct),
-        arguments=Arguments(node.tools_by_name.values(), _injected_parameters(node), client),
+        arguments=Arguments(node.tools_by_name.values(), injected, client),
     )
     toolbox.check_names(controls)
     return toolbox
@@ -231,11 +235,3 @@ def _approval(name: str, settings: Any) -> Approval:
         return Approval.model_validate({} if settings is True else dict(settings))
     except ValidationError as fault:
         raise ValueError(f"`approve[{name!r}]` has wrong settings, got {settings!r}: {misfits(fault)}") from None
-
-
-def _injected_parameters(node: ToolNode) -> dict[str, frozenset[str]]:
-    """The parameters that `ToolNode` injects. `runtime` is recognized by its name only."""
-    return {
-        name: frozenset(param for param in (*injected.state, injected.store, injected.runtime) if param is not None)
-        for name, injected in node._injected_args.items()
-    }

@@ -57,7 +57,7 @@ class Double(BaseChatModel):
 
     def _make_answer(self, reply: Any, question: Question, number: int) -> AIMessage:
         if callable(reply) and not _is_error(reply):
-            reply = self._call_script(reply, question)
+            reply = reply(question)
         if isinstance(reply, BaseException) or _is_error(reply):
             raise reply
         message = render(reply, question, number)
@@ -69,12 +69,8 @@ class Double(BaseChatModel):
         return message
 
     def _reply(self, question: Question) -> Any:
-        """The next reply, or a function that makes it."""
+        """The next reply, or a function of the question that makes it."""
         raise NotImplementedError
-
-    def _call_script(self, function: Any, question: Question) -> Any:
-        """The reply that a function in the script returns."""
-        return function(question)
 
     @property
     def _llm_type(self) -> str:
@@ -152,10 +148,8 @@ class ScriptedModel(Double):
             raise ScriptExhausted(
                 f"The script has {len(self.replies)} replies, and the model is asked once more: {_tail(question)!r}"
             )
-        return self.replies[len(self._asked) - 1]
-
-    def _call_script(self, function: Any, question: Question) -> Any:
-        return function(question.messages)
+        reply = self.replies[len(self._asked) - 1]
+        return (lambda asked: reply(asked.messages)) if callable(reply) and not _is_error(reply) else reply
 
 
 class RoleModel(Double):
