@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 MAX_REASON = 1_000
 """Characters of a person's reason: a long paragraph."""
 
-MOST_NAMED = 5
+MAX_NAMED = 5
 """Runs that the record of an undo names."""
 
 OUT_OF_USE: tuple[LessonStatus, ...] = ("retired", "superseded", "quarantined")
@@ -63,14 +63,14 @@ def approve(shelf: Shelf, lesson: str) -> Plan[Lesson]:
     for_good = {"expires_at": None} if found.lesson.expires_at is not None else {}
     ops = change_ops(shelf, found, "active", "approved", by="person", why=why, words=texts, after=for_good)
     ops += yield from replaced_by(shelf, found.lesson)
-    return (yield from _decided(shelf, found, ops))
+    return (yield from _write_decision(shelf, found, ops))
 
 
 def retire(shelf: Shelf, lesson: str, why: str) -> Plan[Lesson]:
     """Stop showing a lesson, and keep it with the reason."""
     found = yield from read_one(shelf, lesson)
     ops = change_ops(shelf, found, "retired", "retired", by="person", why=one_line(why, MAX_REASON))
-    return (yield from _decided(shelf, found, ops))
+    return (yield from _write_decision(shelf, found, ops))
 
 
 def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:
@@ -84,10 +84,10 @@ def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:
     status: LessonStatus = "active" if in_use[-1:] == ["active"] else "candidate"
     ops = change_ops(shelf, found, status, "restored", by="person", why=f"it was {status_now}")
     ops += yield from replaced_by(shelf, found.lesson)
-    return (yield from _decided(shelf, found, ops))
+    return (yield from _write_decision(shelf, found, ops))
 
 
-def _decided(shelf: Shelf, found: StoredLesson, ops: list[Op]) -> Plan[Lesson]:
+def _write_decision(shelf: Shelf, found: StoredLesson, ops: list[Op]) -> Plan[Lesson]:
     """Write a person's decision, and return the updated lesson, or the old one if it was forgotten meanwhile."""
     now = yield from write(shelf, ops, [found])
     return now[found.lesson.id].lesson if found.lesson.id in now else found.lesson
@@ -134,7 +134,7 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
         standing = found.evidence.standing
         changes = [change for change in standing if (what == change.run if since is None else change.at >= since)]
         sources = [source for source in found.evidence.sources if _in_scope(source, what, since)]
-        more, reverted = _reverted(shelf, found, changes, counts[id], sources, now, bulk=True)
+        more, reverted = _revert(shelf, found, changes, counts[id], sources, now, bulk=True)
         ops, undone = [*ops, *more], [*undone, *reverted]
     runs = {change.run for found in known.values() for change in found.evidence.changes}
     if what is not None and not ops and not episodes and what not in runs:
@@ -168,7 +168,7 @@ def _undo_change(shelf: Shelf, found: StoredLesson, id: str) -> Plan[list[Change
         raise ValueError(f"{id} is itself an undo: approve, retire or restore {found.lesson.id} instead")
     changes = [change] if change in found.evidence.standing else []
     sources = _sources_of(change, found) if changes else []
-    ops, undone = _reverted(shelf, found, changes, {}, sources, shelf.clock(), bulk=False)
+    ops, undone = _revert(shelf, found, changes, {}, sources, shelf.clock(), bulk=False)
     yield from _with_one_value(shelf, {found.lesson.id: found}, (yield from write(shelf, ops)))
     return undone
 
@@ -195,7 +195,7 @@ def _in_scope(value: dict[str, Any], run: str | None, since: datetime | None) ->
     return run in (value.get("run"), value.get("source"))
 
 
-def _reverted(
+def _revert(
     shelf: Shelf,
     found: StoredLesson,
     changes: Sequence[Change],
@@ -243,7 +243,7 @@ def _reverted(
     ]
     if bulk and (counts or sources):
         runs = list(dict.fromkeys([*counts, *(str(source["source"]) for source in sources)]))
-        which = ", ".join(runs) if len(runs) <= MOST_NAMED else f"{len(runs)} runs"
+        which = ", ".join(runs) if len(runs) <= MAX_NAMED else f"{len(runs)} runs"
         run = runs[0] if len(runs) == 1 else None
         events.append(replace(undoing, why=f"what came of {which} is taken back", before={}, run=run))
     for event in events:

@@ -21,7 +21,7 @@ from langgraph_reflexion.memory.access import COLLECTIONS, Plan, items_in, may_b
 from langgraph_reflexion.memory.changes import replaced_by, retry_without_vectors
 from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence
 from langgraph_reflexion.memory.gate import MAX_VALUES, malformed, tidy
-from langgraph_reflexion.memory.index import LONGEST_WORD, MOST_WORDS, tasks_of
+from langgraph_reflexion.memory.index import MAX_WORD_LENGTH, MAX_WORDS, tasks_of
 from langgraph_reflexion.memory.records import (
     FIELDS,
     MORE_FAILURES,
@@ -203,7 +203,7 @@ def _parse_line(shelf: Shelf, line: str, untrusted: bool) -> Line:
 def _known_words(task: str) -> str:
     """The words of a task in a file, within the bounds of `task_words` and without secrets."""
     words = dict.fromkeys(word.strip("[]") for word in mask_secrets(task[:MAX_TASK]).split())
-    return " ".join([word for word in words if len(word) <= LONGEST_WORD and not word.isdecimal()][:MOST_WORDS])
+    return " ".join([word for word in words if len(word) <= MAX_WORD_LENGTH and not word.isdecimal()][:MAX_WORDS])
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

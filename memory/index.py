@@ -41,7 +41,7 @@ SHARPER = 1.5
 """Power of the usual rarity (inverse document frequency): above 1, common words count even less. Set on the same
 halves."""
 
-LONGEST_WORD = 40
+MAX_WORD_LENGTH = 40
 """Letters of the longest word of a task that is kept: a longer one is an id or encoded data."""
 
 LEAST_WORDS = 3
@@ -51,7 +51,7 @@ LEAST_WORDS = 3
 _SPACED = re.compile(rf"[^\W{UNSPACED}]+(?:['’][^\W{UNSPACED}]+)*")
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 
-MOST_WORDS = 60
+MAX_WORDS = 60
 """Words of a task that are kept with a lesson it taught: all of them, unless it is a document."""
 
 ANY_REQUEST = frozenset(
@@ -334,10 +334,10 @@ def task_words(task: str, earlier: Sequence[str]) -> str:
     request = " ".join(text for text, share in sentences(mask_secrets(task[:MAX_TASK]), earlier) if share == 1)
     details = words_of(" ".join([*literals_of(request), *names_of(request)]))
     words = dict.fromkeys([*tokens(request), *sorted(characters(request))])
-    kept = [word for word in words if word not in details and not word.isdecimal() and len(word) <= LONGEST_WORD]
+    kept = [word for word in words if word not in details and not word.isdecimal() and len(word) <= MAX_WORD_LENGTH]
     # Two characters of a script without spaces are a word.
     is_brief = len(_SPACED.findall(request)) + len(_UNSPACED.findall(request)) / 2 < LEAST_WORDS
-    return "" if is_brief else " ".join(kept[:MOST_WORDS])
+    return "" if is_brief else " ".join(kept[:MAX_WORDS])
 
 
 def tasks_of(value: Mapping[str, Any]) -> list[str]:

@@ -121,10 +121,10 @@ class Foreign:
 
     def _is_copy(self, text: str) -> bool:
         parts = [self._words(part) for sentence in _SENTENCE.split(text) for part in _clauses(sentence)]
-        compared = _compared(self._words(text), parts)
+        compared = _as_text(self._words(text), parts)
         return any(
             _holds(compared, unit)
-            and not any(_holds(_compared(own.words), unit) for own in _near(unit.words, self._own))
+            and not any(_holds(_as_text(own.words), unit) for own in _near(unit.words, self._own))
             for unit in _near(compared.words, self._foreign)
         )
 
@@ -162,7 +162,7 @@ def _near(words: Sequence[str], index: _Index) -> Iterator[_Unit]:
             yield unit
 
 
-def _compared(words: tuple[str, ...], parts: Iterable[tuple[str, ...]] = ()) -> _Text:
+def _as_text(words: tuple[str, ...], parts: Iterable[tuple[str, ...]] = ()) -> _Text:
     places: dict[str, list[int]] = defaultdict(list)
     for place, word in enumerate(words):
         places[word].append(place)

@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 FIELDS = ["text", "when"]
 """What a store with an index embeds of a lesson."""
 
-MOST_RUNS = 1_000_000_000
+MAX_COUNT = 1_000_000_000
 """The highest count that is accepted from a store or a file: a wrong one must not overflow what is computed with it."""
 
 MORE_FAILURES = "also"
@@ -213,7 +213,7 @@ def _counts_in(value: Mapping[str, Any]) -> Counter[str]:
     """The counts of earlier runs in a record, below zero where runs were taken back that a file had counted. An
     impossible count is a `ValueError`."""
     counts = {name: count for name, count in value["earlier"].items() if name in COUNTS}
-    if not all(type(count) is int and abs(count) <= MOST_RUNS for count in counts.values()):
+    if not all(type(count) is int and abs(count) <= MAX_COUNT for count in counts.values()):
         raise ValueError("its counts are impossible")
     return Counter(counts)
 

@@ -103,7 +103,7 @@ def add(
     tidied = tidy(lesson)
     if reason := malformed(tidied):
         return Written("refused", None, reason)
-    doubt = _distrust(lesson, tidied, foreign) or doubt
+    doubt = _reason_to_distrust(lesson, tidied, foreign) or doubt
     if not doubt and lesson.status == "quarantined":
         doubt = "it was quarantined before it was added"
     dropped = ""
@@ -162,7 +162,7 @@ def _merge_or_add(shelf: Shelf, new: Lesson, doubt: str, taught_by: str) -> Plan
     there = yield from current_items(shelf)
     if there.keys() - items.keys() == {new.id} and there[new.id].value == found.item.value:
         return Written("added", new)  # nobody else has added a lesson in the meantime
-    return (yield from _reconciled(shelf, new, there))
+    return (yield from _reconcile(shelf, new, there))
 
 
 def screen(text: str, foreign: Foreign) -> str | None:
@@ -173,7 +173,7 @@ def screen(text: str, foreign: Foreign) -> str | None:
     return suspicion(text) or foreign.copied(text)
 
 
-def _distrust(lesson: Lesson, tidied: Lesson, foreign: Foreign) -> str | None:
+def _reason_to_distrust(lesson: Lesson, tidied: Lesson, foreign: Foreign) -> str | None:
     """Why a lesson cannot be trusted. Its texts are also read as they were given, because tidying joins their lines."""
     shown = {name: getattr(lesson, name)[:MAX_READ] for name in SHOWN}
     together = f"{shown['when']} {shown['text']} {shown['when_not']}".strip()
@@ -392,7 +392,7 @@ def _opposition(shelf: Shelf, new: StoredLesson, others: Iterable[StoredLesson])
     return ops
 
 
-def _reconciled(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Written]:
+def _reconcile(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Written]:
     """Compare a new lesson with what other writers added in the meantime.
 
     Of two duplicates, the older one is kept and gets the evidence of both. Of two with one name, the newer is kept.
@@ -405,7 +405,7 @@ def _reconciled(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Wr
     ours = known.get(new.id)
     if ours is None:
         return Written("added", new)
-    if (written := _added(ours)).reason:
+    if (written := _added_or_evicted(ours)).reason:
         return written
     yield from write(shelf, _opposition(shelf, ours, [known[key] for key in opposites if key in known]))
     if duplicate is not None and duplicate.key in known and known[duplicate.key].lesson.name == new.name:
@@ -420,7 +420,7 @@ def _reconciled(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Wr
         why = f"{kept.lesson.id} was replaced"
         yield from write(shelf, change_ops(shelf, dropped_now, "candidate", "restored", by="writer", why=why))
         if dropped is ours:
-            return (yield from _reconciled(shelf, new, (yield from current_items(shelf))))
+            return (yield from _reconcile(shelf, new, (yield from current_items(shelf))))
     by_age = sorted([ours, *(known[key] for key in rivals if key in known)], key=lambda found: _age(shelf, found))
     for dropped in by_age[:-1]:
         yield from _supersede(shelf, dropped, f"{by_age[-1].lesson.id} takes its place")
@@ -428,10 +428,10 @@ def _reconciled(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Wr
         ours = (yield from read_some(shelf, [new.id])).get(new.id, ours)
         now = yield from write(shelf, (yield from _evictions(shelf, ours, run_of(new))))
         ours = now.get(new.id, ours)
-    return _added(ours)
+    return _added_or_evicted(ours)
 
 
-def _added(found: StoredLesson) -> Written:
+def _added_or_evicted(found: StoredLesson) -> Written:
     """The result for a new lesson. The reason says if it was retired at once to make room."""
     move = found.evidence.last_status_change
     made_room = move is not None and move.by == "policy"

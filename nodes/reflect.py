@@ -61,8 +61,8 @@ def reflect(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]
     if read.reflection is None:
         logger.warning("The run goes on without a reflection: %s", mask_secrets(read.reason))
         _emit(case, None, Objection("unreadable", read.reason))
-        return {**update, "blocked": _blocked(budget, state, failure)}
-    reflection, shown, objection = _screened(parts, state, read.reflection)
+        return {**update, "blocked": _blocked_calls(budget, state, failure)}
+    reflection, shown, objection = _screen(parts, state, read.reflection)
     tally["advised"] = [*tally["advised"], len(state["attempts"])]
     update["reflections"] = [*state["reflections"], reflection]
     _emit(case, reflection, objection)
@@ -81,7 +81,7 @@ def reflect(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]
         for memo in reflection.memory_to_write:
             emit_lesson(config, memo.kind, memo.text, "refused", f"the run ends: {objection.why}")
         return {**update, "stop": objection.stop, "reason": objection.why}
-    return {**update, "blocked": _blocked(budget, state, failure)}
+    return {**update, "blocked": _blocked_calls(budget, state, failure)}
 
 
 def _ask(case: Case) -> Waits[tuple[ReadReflection, Depth, Tally]]:
@@ -106,7 +106,7 @@ def _ask(case: Case) -> Waits[tuple[ReadReflection, Depth, Tally]]:
     return read, depth, budget.tally(state, reflecting=spent, reflections=count, meta=int(depth == "meta"))
 
 
-def _screened(parts: Parts, state: State, reflection: Reflection) -> tuple[Reflection, list[Memo], Objection | None]:
+def _screen(parts: Parts, state: State, reflection: Reflection) -> tuple[Reflection, list[Memo], Objection | None]:
     """A reflection without text that copies a tool or page or imitates instructions, and what is said against its plan.
 
     It still has all memos, because the book records why some were quarantined. Beside it are those that a prompt may
@@ -132,7 +132,7 @@ def _screened(parts: Parts, state: State, reflection: Reflection) -> tuple[Refle
     return reflection.model_copy(update=trusted), memos, objection
 
 
-def _blocked(budget: Budget, state: State, failure: Failure) -> dict[str, Blocked]:
+def _blocked_calls(budget: Budget, state: State, failure: Failure) -> dict[str, Blocked]:
     """The blocked calls, with the calls of a loop added. They must not run again."""
     loop = loop_in(state["trail"], budget.limits.loop_threshold) if failure.signal == "loop" else None
     return state["blocked"] if loop is None else {**state["blocked"], **to_block(state, loop)}

@@ -95,9 +95,8 @@ class Toolbox:
         """Refuse a tool with the name of a control that the model may use."""
         for control in controls:
             if self.has(control) or control in self.client_tools:
-                raise ValueError(
-                    f"The tool {control!r} has the name of a control: rename the tool, or change `controls`"
-                )
+                taken = f"The tool {control!r} has the name of a control or of the `response_format`"
+                raise ValueError(f"{taken}: rename one of them, or change `controls`")
 
     def needs_state(self, name: str) -> bool:
         """Whether a call needs the state. For any other call it is not read, because reading copies every channel."""
