@@ -180,7 +180,9 @@ class ResponseFormat:
 
 def _text_in(fault: Exception) -> str:
     """The reply that a client could not parse. Many servers ignore a schema, and models add fences or thinking."""
-    text = fault.errors()[0]["input"] if isinstance(fault, ValidationError) else getattr(fault, "llm_output", None)
+    text = getattr(fault, "llm_output", None)
+    if isinstance(fault, ValidationError):
+        text = next((error["input"] for error in fault.errors() if error["type"] == "json_invalid"), None)
     return text if isinstance(text, str) else ""
 
 
