@@ -54,7 +54,7 @@ def reflect(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]
     if (yield from _is_known(parts, state, config, failure)):
         return {**update, "progress": {"node": "reflect", "known": True}}
     case = Case(failure, parts, state, config)
-    read, depth, tally = yield from _ask(case)
+    read, depth, tally = yield from _ask_reflector(case)
     update |= {"tally": tally, "progress": {"node": "reflect", "depth": depth}}
     for text, reason in read.dropped:
         emit_lesson(config, "", text, "refused", reason)
@@ -84,7 +84,7 @@ def reflect(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]
     return {**update, "blocked": _blocked_calls(budget, state, failure)}
 
 
-def _ask(case: Case) -> Waits[tuple[ReadReflection, Depth, Tally]]:
+def _ask_reflector(case: Case) -> Waits[tuple[ReadReflection, Depth, Tally]]:
     """One reflection, its depth, and the tally with its cost. If it says what an earlier one said, one more.
 
     The second has the depth `meta`: it judges the strategy itself.

@@ -68,24 +68,23 @@ def call_model(
 
 def ask(
     model: Model,
-    prompt: Sequence[AnyMessage],
+    prompt: list[AnyMessage],
     config: RunnableConfig,
     *,
     seconds: float | None,
     retries: int,
     **kwargs: Any,
 ) -> Waits[Any]:
-    """What a model gives for a prompt. A lost connection is retried with backoff, in addition to the client's
-    retries."""
-    started, messages = time.monotonic(), list(prompt)
+    """The result of a model for a prompt. A lost connection is retried with backoff, besides the client's retries."""
+    started = time.monotonic()
     for attempt in range(retries + 1):
         left = None if seconds is None else seconds - (time.monotonic() - started)
         try:
             return (
                 yield within(
                     left,
-                    lambda: model.invoke(messages, config, **kwargs),
-                    lambda: model.ainvoke(messages, config, **kwargs),
+                    lambda: model.invoke(prompt, config, **kwargs),
+                    lambda: model.ainvoke(prompt, config, **kwargs),
                 )
             )
         except Exception as error:

@@ -115,7 +115,7 @@ def llm_judge(
         chosen = _model_for(judge, run, "llm_judge")
         meter = Meter()
         try:
-            reply = yield from _ask(chosen, prompt, "judge", run, schema, meter)
+            reply = yield from _ask_judge(chosen, prompt, "judge", run, schema, meter)
         except Exception as error:
             raise_control_flow(error)
             _emit_step(run, prompt, "", None, describe(error), meter)
@@ -176,7 +176,7 @@ def _model_for(model: Runnable[Any, Any] | None, run: Run, check: str) -> Runnab
     return chosen
 
 
-def _ask(
+def _ask_judge(
     model: Runnable[Any, Any],
     prompt: str,
     name: str,
@@ -358,7 +358,7 @@ def consistent(k: int = 3, agree: float = 0.6, model: Any = None) -> Check:
         prompt = (run.prompts or Prompts()).render("again", task=fenced(bounded(run.task)), observations=observations)
         replies = []
         for _ in range(k):
-            replies.append((yield from _ask(chosen, prompt, "again", run)).strip())
+            replies.append((yield from _ask_judge(chosen, prompt, "again", run)).strip())
         text = text_of(answer)
         others = [reply for reply in replies if not _agree(reply, text)]
         agreeing = k - len(others)
