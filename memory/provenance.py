@@ -57,7 +57,12 @@ six long tables, logs, documents and files of code, 3 more are quarantined; 149 
 
 COPIED = "it is copied from what a tool said"
 
-_SENTENCE = re.compile(r"[.!?](?=\s|$)|[。！？\n|{}\[\]<>]")
+_ENDS, _EDGES = r"[.!?](?=\s|$)|[。！？]", r"[\n|{}\[\]<>]"
+_END = re.compile(_ENDS)
+_SENTENCE = re.compile(f"{_ENDS}|{_EDGES}")
+_BREAK = re.compile(rf"<[^<>\n]*>|{_EDGES}")
+"""Tags, and the ends of lines and cells."""
+
 _CLAUSE = re.compile(r"[,;:()\"“”«»„]|\s[-–—]+\s|[，；：、（）「」『』]")
 _WORD = re.compile(rf"[{UNSPACED}]|(?:[^\W_{UNSPACED}]|[{MARKS}])+")
 _INLINE = re.compile(
@@ -67,10 +72,6 @@ _INLINE = re.compile(
     re.IGNORECASE,
 )
 """Marks within a sentence: HTML's tags (all others end one), links in Markdown, whose words stay, and footnotes."""
-
-_END = re.compile(r"[.!?](?=\s|$)|[。！？]")
-_BREAK = re.compile(r"<[^<>\n]*>|[\n|{}\[\]<>]")
-"""Tags, and the ends of lines and cells."""
 
 _STOPS = STOP_WORDS | PARTICLES
 
