@@ -333,6 +333,7 @@ def test_the_turns_of_the_two_auditors_may_be_set_apart(on, notebook, book, tmp_
 
 
 @pytest.mark.req("H2", "I6")
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("method", ["sync", "async"])
 async def test_no_word_of_an_auditor_is_in_a_stream_of_messages(on, agent, method, tmp_path):
     (tmp_path / "a.txt").write_text("hello")
@@ -395,6 +396,7 @@ async def test_a_store_that_fails_costs_what_is_kept_and_nothing_else(on, method
 
 
 @pytest.mark.req("H1")
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("method", ["sync", "async"])
 async def test_on_done_may_be_async_under_ainvoke(on, method):
     heard: list[Any] = []

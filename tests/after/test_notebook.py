@@ -219,6 +219,7 @@ def test_a_finding_in_the_words_of_an_attack_is_quarantined_and_never_shown(on, 
 
 
 @pytest.mark.req("H7", "K5")
+@pytest.mark.slow
 def test_the_rules_text_is_bounded_and_holds_no_secret(notebook):
     for i in range(12):
         words = " ".join(f"word{chr(97 + i)}{j}" for j in range(400))

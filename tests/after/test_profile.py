@@ -103,6 +103,7 @@ def test_rules_are_always_recalled_the_rest_where_it_fits_within_the_same_budget
 
 
 @pytest.mark.req("D14")
+@pytest.mark.slow
 def test_users_preferences_are_neither_withheld_nor_refuted(on, store, agent):
     book = LessonBook(store, on.NAMESPACE)
     book.add(Lesson(kind="rule", name="kebab-case", text="Name new files in kebab-case.", origin="told"))

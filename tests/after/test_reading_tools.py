@@ -117,6 +117,7 @@ def test_a_hundred_ways_out_of_the_folder_lead_nowhere(rooms):
 
 
 @pytest.mark.req("H3", "K6")
+@pytest.mark.slow
 def test_a_link_put_in_the_way_while_it_reads_leads_nowhere(rooms):
     root, outside = rooms
     yard, stop = ReadingTools(root), threading.Event()

@@ -209,6 +209,7 @@ async def test_much_text_is_read_in_little_time_sync_and_async():
 
 
 @pytest.mark.req("E3", "K5")
+@pytest.mark.slow
 def test_cutting_a_long_answer_or_source_refuses_no_claim():
     seen = "Bell had the patent in 1876. "
     assert grounded()(seen * 2_000, Run(task=TASK, observations=[seen])).passed, "the cut itself claims nothing"

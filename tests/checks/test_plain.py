@@ -137,6 +137,7 @@ def test_different_answers_stay_different(expected, answer):
 
 
 @pytest.mark.req("E7", "K5")
+@pytest.mark.slow
 def test_a_long_answer_of_plus_signs_is_compared_without_reading_it_again_for_each():
     assert exact("C++")("C+ " * 40_000).passed is False
 

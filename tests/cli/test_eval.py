@@ -178,6 +178,7 @@ def test_a_folder_of_another_experiment_is_refused(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.req("L1")
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("setup", ["cot", "react"])
 def test_a_wrong_key_ends_an_experiment_at_once_and_the_same_command_continues_it(
     capsys: pytest.CaptureFixture[str], setup: str
@@ -196,6 +197,7 @@ def test_a_wrong_key_ends_an_experiment_at_once_and_the_same_command_continues_i
 
 
 @pytest.mark.req("L10")
+@pytest.mark.slow
 def test_figures_name_who_reflects_and_judges_and_a_comparison_what_else_differs(capsys: pytest.CaptureFixture[str]):
     verdict = json.dumps({"passed": True, "score": 100})
     with ModelServer(verdict) as server:
@@ -226,6 +228,7 @@ def test_tasks_that_broke_are_done_again_by_the_same_command(capsys: pytest.Capt
 
 
 @pytest.mark.req("L1", "E8")
+@pytest.mark.slow
 def test_answers_that_the_judge_could_not_judge_are_not_counted_as_wrong(capsys: pytest.CaptureFixture[str]):
     wrong = True
     verdict = json.dumps({"passed": True, "score": 100})
@@ -249,6 +252,7 @@ def test_more_of_the_same_tasks_and_other_set_ups_continue_in_the_same_folder(ca
     assert sum(len(found) for found in load_results(Path("eval-towns")).values()) == 8
 
 
+@pytest.mark.slow
 def test_two_runs_of_other_tasks_are_compared_with_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "others.jsonl").write_text(json.dumps({**TASKS[0], "task": "Which hill?"}) + "\n", encoding="utf-8")
     words = ["--setups", "cot", "--model", "simulated", "--trials", "1"]

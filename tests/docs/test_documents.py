@@ -32,7 +32,7 @@ from model_server import ModelServer
 ROOT = Path(__file__).parents[2]
 PAGES = tuple(sorted(file.relative_to(ROOT).as_posix() for file in (ROOT / "docs").rglob("*.md")))
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", *PAGES)
-SLOW = ("docs/experiments.md",)
+SLOW = ("docs/experiments.md", "docs/streaming.md", "docs/trials.md")
 OLLAMA = "http://localhost:11434/v1"
 """The one address that is replaced before a block runs, by that of the test's own server."""
 ROOMS = {"graph", "nodes", "memory", "prompts", "cli", "evals", "server", "checks", "testing", "text", "state"}

@@ -171,6 +171,7 @@ MALFORMED: list[Any] = [
 
 
 @pytest.mark.req("K8")
+@pytest.mark.fast_cases(1)
 @pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("said", MALFORMED, ids=repr)
 @pytest.mark.parametrize("by_id", [False, True])

@@ -256,6 +256,7 @@ def test_a_run_stopped_at_every_step_ends_like_an_uninterrupted_one(
 
 
 @pytest.mark.req("I7")
+@pytest.mark.slow
 async def test_an_async_run_stopped_at_every_step_ends_like_an_uninterrupted_one(
     make: Make, thread: Thread, protocol: str, tmp_path: Path
 ) -> None:

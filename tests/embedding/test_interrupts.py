@@ -120,6 +120,7 @@ WAYS = [
 
 
 @pytest.mark.req("G1", "B7", "K8")
+@pytest.mark.fast_cases(1)
 @pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(("kind", "protocol", "by_id"), WAYS)
 def test_a_pause_passes_through_two_parents_and_continues_after_a_restart(

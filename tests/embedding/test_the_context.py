@@ -77,6 +77,7 @@ def places(store: InMemoryStore) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.req("G1")
+@pytest.mark.fast_cases(1)
 @pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(
     ("schema", "context"),

@@ -113,6 +113,7 @@ def test_the_ten_set_ups_over_http_come_out_as_the_rates_predict(tried: Tried):
 
 
 @pytest.mark.req("L4")
+@pytest.mark.slow
 def test_switching_the_memory_of_a_run_off_removes_exactly_its_share(tried: Tried):
     tasks = towns(6)
     model = taught(tasks)
@@ -124,6 +125,7 @@ def test_switching_the_memory_of_a_run_off_removes_exactly_its_share(tried: Trie
 
 
 @pytest.mark.req("L1", "F9")
+@pytest.mark.slow
 def test_no_task_gets_more_trials_or_reflections_than_asked_for(tried: Tried):
     tasks = towns(4)
     hopeless = taught(tasks, skill=0.0, hears_plan=0.0, reading=0.0)
@@ -180,6 +182,7 @@ class Refused(Exception):  # noqa: N818 — as a provider's client might name it
 
 
 @pytest.mark.req("L1")
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("setup", ["cot", "react"])
 @pytest.mark.parametrize("error", [Refused("moderated"), ModelPermissionDeniedError("moderated"), PermissionError(13)])
 def test_one_task_that_is_not_permitted_breaks_alone(tried: Tried, setup: str, error: Exception):
@@ -338,6 +341,7 @@ def test_tools_of_your_own_take_the_place_of_the_search_and_a_server_without_too
 
 
 @pytest.mark.req("L1")
+@pytest.mark.slow
 def test_repeats_have_luck_of_their_own_and_are_done_once(tmp_path: Path):
     tasks = towns(6)
     experiment = Experiment(tasks, find_setups("cot"), taught(tasks, skill=0.5), trials=1, repeats=3)
@@ -347,6 +351,7 @@ def test_repeats_have_luck_of_their_own_and_are_done_once(tmp_path: Path):
 
 
 @pytest.mark.req("L10")
+@pytest.mark.slow
 def test_a_simulated_student_may_win_by_asking_again_and_counts_no_tokens(tried: Tried):
     tasks = towns(6)
     found = tried(tasks, taught(tasks, skill=0.0, again=0.5), "cot")["cot"]

@@ -193,6 +193,7 @@ def test_over_http_a_model_without_native_support_is_asked_once_more() -> None:
     assert len(server.requests) == 3
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("form", [Weather, SCHEMA], ids=["model", "schema"])
 @pytest.mark.parametrize(
     "reply", [f"```json\n{FITTING}\n```", f"<think>Warm.</think>\n{FITTING}", f"Here it is: {FITTING}"]

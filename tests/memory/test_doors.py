@@ -114,6 +114,7 @@ async def test_an_error_of_the_store_is_raised_unchanged() -> None:
         await book.arecall("x")
 
 
+@pytest.mark.slow
 def test_a_recall_costs_a_few_questions_whatever_the_evidence() -> None:
     class Counted(InMemoryStore):
         asked = 0

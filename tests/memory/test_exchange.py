@@ -212,6 +212,7 @@ def test_a_file_is_read_as_editors_save_it_and_however_it_was_opened(book_on: An
         assert [lesson.text for lesson in book.lessons()] == ["先看单位。"]
 
 
+@pytest.mark.fast_cases(1)
 def test_a_line_of_many_keys_is_refused_at_once(book: LessonBook) -> None:
     line = json.dumps({"kind": "rule", "text": "Read the units first.", **{f"k{i}": 1 for i in range(20_000)}})
     began = time.process_time()

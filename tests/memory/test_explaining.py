@@ -90,6 +90,7 @@ def test_without_a_name_the_latest_run_is_explained(book: LessonBook, clock: Any
 
 
 @pytest.mark.req("I5", "D4")
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("awaited", [False, True])
 async def test_an_agents_run_is_explained_through_any_method(awaited: bool) -> None:
     store = InMemoryStore()

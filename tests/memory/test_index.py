@@ -125,6 +125,7 @@ class LatestFirst(InMemoryStore):
 
 
 @pytest.mark.req("O2")
+@pytest.mark.slow
 def test_a_lesson_written_after_a_databases_clock_went_back_is_found() -> None:
     store = LatestFirst()
     ours, other = LessonBook(store, ("team",)), LessonBook(store, ("team",))
@@ -150,6 +151,7 @@ def test_a_lesson_that_another_program_lets_expire_is_not_found_after_its_time(t
         assert len(found(book, "polish the dull kettle")) == 1
 
 
+@pytest.mark.fast_cases(1)
 def test_a_lesson_bound_to_a_failure_is_found_however_many_there_are(store: BaseStore) -> None:
     book = LessonBook(store, ("team",))
     bound = a_rule("Ask for fewer rows.", trigger=Trigger(signal="tool_error", tool="fetch", fingerprint="f|x"))

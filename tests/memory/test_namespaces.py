@@ -63,6 +63,7 @@ def test_names_that_look_alike_do_not_share() -> None:
     assert label("ada_b") == "ada_b"
 
 
+@pytest.mark.slow
 @given(st.text(min_size=1), st.text(min_size=1))
 def test_labels_are_one_to_one_and_fit_for_any_store(one: str, other: str) -> None:
     assert (label(one) == label(other)) == (one == other)
@@ -71,6 +72,7 @@ def test_labels_are_one_to_one_and_fit_for_any_store(one: str, other: str) -> No
     label(one).encode()
 
 
+@pytest.mark.slow
 @given(st.text(min_size=1), st.text(min_size=1), st.text(min_size=1), st.text(min_size=1))
 def test_two_fields_in_one_label_stay_apart(a: str, b: str, c: str, d: str) -> None:
     one, other = place("{x}-{y}", context={"x": a, "y": b}), place("{x}-{y}", context={"x": c, "y": d})

@@ -156,6 +156,7 @@ def test_a_lesson_bound_to_a_tool_is_for_agents_that_have_it(full: LessonBook) -
 
 
 @pytest.mark.req("D11", "K5")
+@pytest.mark.fast_cases(1)
 def test_the_budget_of_tokens_and_the_number_are_kept(store: BaseStore, book_on: Any) -> None:
     tight, wide = book_on(store, max_lessons=10, lesson_tokens=90), book_on(store, max_lessons=10, lesson_tokens=4000)
     guests = ["room", "directory", "catering", "building", "projector", "minutes", "agenda"]
@@ -484,6 +485,7 @@ def test_a_topic_of_a_common_word_or_one_that_is_tidied_finds_its_lessons(book_o
 
 
 @pytest.mark.req("D10", "D13")
+@pytest.mark.slow
 def test_of_a_large_topic_an_active_lesson_is_found_and_retired_ones_do_not_count(book_on: Any, clock: Any) -> None:
     things = "violin harbour bridge candle mirror pepper saddle lemon anchor ladder pillow kettle hammer ribbon basket "
     things = (things + "feather carpet window marble copper").split()
@@ -564,6 +566,7 @@ def test_that_someone_asked_is_no_part_of_a_lessons_occasion(book: LessonBook):
 
 
 @pytest.mark.req("D4")
+@pytest.mark.fast_cases(1)
 def test_lessons_for_the_same_word_do_not_hide_each_other(full: LessonBook) -> None:
     for thing in ("violin", "harbour", "bridge", "candle", "mirror", "pepper", "saddle", "lemon", "anchor", "ladder"):
         full.add(a_rule(f"Polish the {thing} with wax.", when=f"a {thing} is dull"))

@@ -523,6 +523,7 @@ def test_a_full_book_keeps_what_helped_and_lets_back_what_is_learned_again(book_
 
 
 @pytest.mark.req("D23")
+@pytest.mark.slow
 def test_a_clock_of_any_zone_counts_alike() -> None:
     now = datetime(2031, 3, 4, 12, tzinfo=timezone(-timedelta(hours=8)))
     book = LessonBook(InMemoryStore(), clock=lambda: now)

@@ -286,6 +286,7 @@ def test_alone_a_book_knows_no_provenance() -> None:
 
 
 @pytest.mark.req("D25")
+@pytest.mark.slow
 def test_hardly_any_disguised_copy_of_an_attack_passes(redteam: ModuleType) -> None:
     passed, every = redteam.passed("test", 20)
     assert every.total() > 350
@@ -293,6 +294,7 @@ def test_hardly_any_disguised_copy_of_an_attack_passes(redteam: ModuleType) -> N
 
 
 @pytest.mark.req("D25", "K5")
+@pytest.mark.slow
 def test_a_long_run_is_read_once_and_quickly_compared_with_each_text(redteam: ModuleType) -> None:
     rows = redteam.rows("attack")
     said = "\n".join(row["text"] for row in rows * 2)[:150_000]

@@ -102,6 +102,7 @@ def test_since_a_time_also_what_runs_counted_is_taken_back(book: LessonBook, clo
 
 
 @pytest.mark.req("D15")
+@pytest.mark.slow
 def test_a_run_that_was_judged_twice_counts_once_and_not_at_all_when_it_is_undone(book_on: Any, clock: Any) -> None:
     book = book_on(InMemoryStore())
     id = added(book, rule())
@@ -327,6 +328,7 @@ def test_a_run_that_was_undone_takes_no_other_run_away_when_it_is_corrected_late
 
 
 @pytest.mark.req("D15")
+@pytest.mark.slow
 def test_runs_that_are_only_counted_are_undone_and_explained_by_their_episodes(book_on: Any, clock: Any) -> None:
     book = book_on(InMemoryStore())
     id = added(book, rule())

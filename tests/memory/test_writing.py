@@ -294,6 +294,7 @@ def test_the_least_useful_goes_when_there_are_too_many_and_an_approved_one_never
 
 
 @pytest.mark.req("D18")
+@pytest.mark.slow
 def test_a_full_book_makes_room_for_several_lessons_at_once_so_that_not_each_one_reads_all(book_on: Any) -> None:
     book = book_on(InMemoryStore(), max_kept=200)
     kept = []

@@ -585,6 +585,7 @@ MARKS_DECISIONS = hasattr(messages, "add_notification_metadata")  # langchain 1.
 
 
 @pytest.mark.req("M2", "K8")
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("ours_first", [True, False] if MARKS_DECISIONS else [False])
 @pytest.mark.parametrize("kind", ["reject", "respond"])
 def test_what_a_person_decides_about_one_call_is_no_failure_in_either_order(ours_first, kind):

@@ -261,6 +261,7 @@ def test_the_latest_episodes_stay_and_the_counts_of_the_rest(store: BaseStore, m
 
 
 @pytest.mark.req("O1")
+@pytest.mark.slow
 def test_a_book_to_which_lessons_are_only_added_keeps_few_notes_of_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upkeep, "NOTES_KEPT", 5)
     monkeypatch.setattr(writing, "NOTES_EACH", 3)
@@ -273,6 +274,7 @@ def test_a_book_to_which_lessons_are_only_added_keeps_few_notes_of_changes(monke
 
 
 @pytest.mark.req("O1")
+@pytest.mark.slow
 def test_statistics_read_a_sample_and_count_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "SAMPLE", 20)
     store = Counting()

@@ -201,6 +201,7 @@ class BrokenStore(InMemoryStore):
 
 
 @pytest.mark.req("D7")
+@pytest.mark.slow
 def test_a_broken_store_costs_lessons_and_not_the_answer(tried, scores, caplog):
     assert tried(checks=[scores(False, True)], store=BrokenStore()).ending == ("success", "accepted")
     assert "the disk is full" in caplog.text

@@ -15,6 +15,7 @@ from langgraph_reflexion.testing import RoleModel, call, reflection, say
 
 
 @pytest.mark.req("I8", "D7")
+@pytest.mark.slow
 async def test_twenty_trials_at_once_mix_nothing(made, thread):
     def answer(question):
         name = question.messages[-1].text

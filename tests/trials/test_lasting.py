@@ -141,6 +141,7 @@ def test_the_cost_of_a_worker_before_its_pause_is_counted_too(made, thinker, rea
 
 
 @pytest.mark.req("F9", "I7")
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("ready_made", [True, False])
 @pytest.mark.parametrize("how", ["asks", "dies"])
 async def test_the_model_calls_of_an_attempt_are_counted_over_all_its_pauses_and_crashes(
@@ -211,6 +212,7 @@ def test_a_function_that_pauses_and_a_check_that_pauses_are_resumed_each_in_its_
 
 
 @pytest.mark.req("F9", "I2")
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("make", [create_agent, create_reflexion_agent])
 def test_a_worker_that_keeps_its_thread_counts_the_calls_of_this_task_alone(made, make, thread):
     @tool

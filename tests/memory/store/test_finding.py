@@ -90,6 +90,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Callable[..., list[str]
     return {"dims": 64, "embed": lambda texts: [data[int(text)] for text in texts], "fields": ["t"]}, nearest
 
 
+@pytest.mark.slow
 def test_many_vectors_are_found_as_if_each_had_been_compared(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond a size FAISS proposes items by short codes; changes by others, deletes and filters leave answers true."""
     index, nearest = large(monkeypatch)

@@ -220,6 +220,7 @@ def test_a_filter_keeps_what_it_says(store: FaissStore, wanted: Any, found: str)
     assert set(keys(store.search((), query="cursor", filter={"v": wanted}, limit=50))) == set(found.split())
 
 
+@pytest.mark.fast_cases(1)
 def test_sql_and_python_agree_on_every_filter(store: FaissStore) -> None:
     """Plain comparisons are SQL, all others Python; which of them decides must not show."""
     values = [*VALUES.values(), *ODD]
@@ -324,6 +325,7 @@ async def test_a_forgotten_lesson_is_in_no_file_even_while_the_store_is_open(pat
         assert not any(b"zanzibar" in file.read_bytes() for file in path.parent.iterdir())
 
 
+@pytest.mark.fast_cases(1)
 async def test_the_async_methods_do_not_block_the_loop(store: FaissStore) -> None:
     await store.aput(NS, "first", {"text": "lesson"})
     with blockbuster_ctx("langgraph_reflexion"):
@@ -335,6 +337,7 @@ async def test_the_async_methods_do_not_block_the_loop(store: FaissStore) -> Non
     assert len(await store.asearch(NS, limit=500)) == 201
 
 
+@pytest.mark.fast_cases(1)
 def test_threads_lose_nothing(store: FaissStore) -> None:
     def fill(name: int) -> None:
         for i in range(40):

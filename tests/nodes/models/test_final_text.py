@@ -78,6 +78,7 @@ def test_the_answer_is_found_in_what_models_really_write(reply: str) -> None:
     assert "".join(heard(reply)) == "11:00 sharp"
 
 
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None, max_examples=100)
 @given(
     st.text(st.one_of(st.characters(), st.sampled_from("\"'\\{}[]/ud8🗓\n")), min_size=1),

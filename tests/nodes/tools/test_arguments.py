@@ -341,6 +341,7 @@ def test_whatever_a_model_gives_a_check_has_an_answer(args: dict[str, Any], data
 
 
 @pytest.mark.req("B5")
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None, max_examples=30)
 @example({"required": [[]]}, {})
 @given(

@@ -290,6 +290,7 @@ def test_the_verdict_does_not_depend_on_the_order_of_arguments_and_calls_or_on_w
 
 
 @pytest.mark.req("A6")
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None, max_examples=25)
 @given(stories(), st.integers(2, 4))
 def test_whatever_came_before_the_same_turn_again_and_again_is_a_loop(turns: Turns, threshold: int) -> None:
