@@ -198,8 +198,10 @@ def refusal_in(reply: AIMessage) -> str | None:
 
 
 def stopped_by_provider(reply: AIMessage) -> str:
-    """The provider's finish reason if it stopped the reply because of its content. Else empty."""
-    return min(_finish_reasons(reply) & _REFUSED, default="")
+    """The provider's reason if it stopped the reply, or blocked the prompt, because of its content. Else empty."""
+    feedback = reply.response_metadata.get("prompt_feedback")  # Gemini's. A blocked prompt has no finish reason.
+    blocked = feedback.get("block_reason") if isinstance(feedback, dict) else None
+    return blocked.lower() if isinstance(blocked, str) else min(_finish_reasons(reply) & _REFUSED, default="")
 
 
 def cut_off(reply: AIMessage, earlier: Sequence[AnyMessage]) -> str | None:

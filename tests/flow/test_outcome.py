@@ -256,6 +256,16 @@ def test_a_refusal_is_the_answer_and_reported_as_such(run, refusal):
 
 
 @pytest.mark.req("I1", "F3")
+def test_a_prompt_that_gemini_blocks_is_a_refusal_and_not_asked_again(run):
+    blocked = {"model_provider": "google_genai", "prompt_feedback": {"block_reason": "PROHIBITED_CONTENT"}}
+    model = RoleModel([AIMessage("", response_metadata=blocked)])
+    seen = run(model)
+    assert len(model.asked) == 1
+    assert seen.answer == "The provider gave no answer: prohibited_content."
+    assert not seen.signals
+
+
+@pytest.mark.req("I1", "F3")
 @pytest.mark.parametrize("ending", [{"stop_reason": "refusal"}, {"finish_reason": "content_filter"}])
 def test_a_provider_that_refuses_in_the_models_place_is_not_asked_again(run, ending):
     model = RoleModel([AIMessage("", response_metadata=ending)])
