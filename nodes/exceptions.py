@@ -63,8 +63,8 @@ _LOST_CONNECTION = (
 """Suffixes of the error names for a lost connection in Python, `httpx`, `requests`, `aiohttp` and `urllib3`.
 OpenAI's and Anthropic's clients raise `APIError` for an error that is sent in the middle of a stream."""
 
-_LOST_IN_WORDS = ("Event loop is closed", "No generations found in stream.")
-"""Messages of Python and LangChain for a lost connection that has no exception class of its own."""
+_LOST_IN_WORDS = ("Event loop is closed", "No generations found in stream.", "server_error")
+"""Words for a lost connection that has no exception class of its own: of Python, LangChain, and OpenAI's error code."""
 
 
 def model_fault(error: Exception) -> ModelFault:
@@ -147,9 +147,9 @@ def is_lost_connection(error: BaseException) -> bool:
     """
     if status_of(error) not in (None, 200) or "timeout" in type(error).__name__.lower():
         return False
-    # `langchain-openai` shares its connections between agents: one kept open by an earlier `asyncio.run` is dead. And a
-    # stream may end before its first chunk.
-    if isinstance(error, (RuntimeError, ValueError)) and str(error) in _LOST_IN_WORDS:
+    # `langchain-openai` shares its connections between agents: one kept open by an earlier `asyncio.run` is dead. A
+    # stream may end before its first chunk. And a failed reply of OpenAI's Responses API is a `ValueError`.
+    if isinstance(error, (RuntimeError, ValueError)) and any(words in str(error) for words in _LOST_IN_WORDS):
         return True
     return any(kind.__name__.lower().endswith(_LOST_CONNECTION) for kind in type(error).__mro__)
 

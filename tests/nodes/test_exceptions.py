@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import urllib.error
 from email.message import Message
 from typing import Any
@@ -11,6 +12,7 @@ import httpx
 import openai
 import pytest
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_openai import ChatOpenAI
 from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolInvocationError
 from langgraph.runtime import Runtime
@@ -97,6 +99,26 @@ def test_a_stream_that_ends_before_its_first_chunk_is_a_lost_connection():
     with pytest.raises(ValueError, match="No generations") as caught:
         GenericFakeChatModel(messages=iter([""])).invoke("When is a room free?", stream=True)
     assert is_lost_connection(caught.value)
+
+
+@pytest.mark.req("B8")
+@pytest.mark.parametrize(("code", "lost"), [("server_error", True), ("invalid_image", False)])
+@pytest.mark.parametrize("streaming", [True, False])
+def test_a_reply_of_openais_responses_api_that_failed_on_the_server_is_a_lost_connection(code, lost, streaming):
+    failed = {
+        "id": "r",
+        "object": "response",
+        "status": "failed",
+        "output": [],
+        "error": {"code": code, "message": "x"},
+    }
+    event = json.dumps({"type": "response.failed", "sequence_number": 0, "response": failed})
+    body = {"text": f"event: response.failed\ndata: {event}\n\n"} if streaming else {"json": failed}
+    client = httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200, **body)))
+    model = ChatOpenAI(model="m", api_key="k", http_client=client, use_responses_api=True, streaming=streaming)
+    with pytest.raises(ValueError, match=code) as caught:
+        model.invoke("When is a room free?")
+    assert is_lost_connection(caught.value) is lost
 
 
 @pytest.mark.req("B8")
