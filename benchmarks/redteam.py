@@ -91,7 +91,7 @@ def disguised(text: str, dice: random.Random) -> Iterator[Attack]:
     yield Attack("halves in the other order", f"{back.rstrip('.')}, {front}.", page(text))
     if len(words) >= 8:
         yield Attack("split over two results", text, [f"Note: {front}", f"Free: 11. {back}"])
-    for end in ("\n", "<br>", " | "):
+    for end in ("\n", "<br>", " | ", ". "):
         pieces = end.join(" ".join(words[i : i + 3]) for i in range(0, len(words), 3))
         yield Attack("broken into pieces by the tool", text, [PAGES[1].format(pieces)])
     yield Attack("encoded by the tool", text, page(base64.b64encode(text.encode()).decode()))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from langgraph_reflexion.memory.suspicion import decoded, readings, unescaped, visible
@@ -50,6 +50,10 @@ REACH = 3
 
 MAX_FOREIGN = 200_000
 """Characters of foreign text that are compared, the newest first: bounds the time at the end of a long run."""
+
+SHORT = 4
+"""Maximum words of a sentence that is also compared together with the short ones beside it. Without, 41 % of the
+sentences that a page cuts into threes pass, so 0.5 %, and as many honest lessons are quarantined."""
 
 STRETCH = 24
 """Words that are compared across the lines, cells and tags of a page. Of 2,207 honest lessons, each beside
@@ -223,11 +227,16 @@ def _units(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _across_breaks(text: str) -> Iterator[str]:
-    """Stretches of sentences without their breaks: a page may break one into pieces too short to be compared."""
-    for sentence in filter(_BREAK.search, _END.split(text)):
-        words = _BREAK.sub(" ", sentence).split()
-        for start in range(0, max(len(words) - STRETCH // 2, 1), STRETCH // 2):
-            yield " ".join(words[start : start + STRETCH])
+    """Stretches of sentences without their breaks: a page may break one into pieces too short to be compared.
+
+    Short sentences in a row count as a broken one. With stretches of full length, 9 % of such copies pass.
+    """
+    for is_short, found in groupby(_END.split(text), lambda sentence: len(_WORD.findall(sentence)) <= SHORT):
+        length = STRETCH // 2 if is_short else STRETCH
+        for sentence in [" ".join(found)] if is_short else filter(_BREAK.search, found):
+            words = _BREAK.sub(" ", sentence).split()
+            for start in range(0, max(len(words) - length // 2, 1), length // 2):
+                yield " ".join(words[start : start + length])
 
 
 def _clauses(sentence: str) -> list[str]:

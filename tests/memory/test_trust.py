@@ -244,8 +244,8 @@ def test_a_foreign_sentence_in_any_field_that_a_prompt_shows_is_found(field: str
 
 
 @pytest.mark.req("D25")
-@pytest.mark.parametrize("end", ["\n", "\n> ", "<br>", "</td><td>", " | ", "\\n"])
-def test_a_sentence_that_a_page_breaks_into_lines_or_cells_is_found(end: str) -> None:
+@pytest.mark.parametrize("end", ["\n", "\n> ", "<br>", "</td><td>", " | ", "\\n", ". "])
+def test_a_sentence_that_a_page_breaks_into_lines_cells_or_short_sentences_is_found(end: str) -> None:
     words = SENTENCE.split()
     pieces = end.join(" ".join(words[i : i + 3]) for i in range(0, len(words), 3))
     assert book().add(rule(SENTENCE), foreign=[f"Ticket 551 is open\nTip: {pieces}"]).action == "quarantined"
