@@ -386,6 +386,11 @@ def test_a_store_is_copied_with_everything(ids, run_cli):
 
 
 @pytest.mark.usefixtures("ids")
+def test_a_copy_onto_the_store_itself_is_refused(refused):
+    assert "--to names the store itself" in refused("copy", "--to", "../" + Path.cwd().name + "/lessons.db")
+
+
+@pytest.mark.usefixtures("ids")
 def test_lessons_are_read_from_a_pipe(run_cli, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO('{"kind": "rule", "text": "Read the units first."}\n'))
     assert run_cli("import", "-").startswith("1 lesson added")

@@ -7,6 +7,7 @@ import socket
 import sys
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any, TextIO
 
 from langgraph_reflexion import Lesson, LessonBook, LessonError
@@ -276,6 +277,8 @@ class BookSession(Session):
     def do_copy(self) -> int:
         if self.args.namespace is not None:
             raise WrongUse("copy takes every namespace of the store; for one, use export and import")
+        if len({Path(place).expanduser().resolve() for place in (self.args.store, self.args.to)}) == 1:
+            raise WrongUse("--to names the store itself: name another file or database")
         with open_store(self.args.to, create=True) as target:
             # Of a lesson these fields are embedded, of other records none.
             copied = copy_store(
