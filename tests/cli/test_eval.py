@@ -146,6 +146,7 @@ def test_wrong_usage_is_reported_in_a_sentence_and_leaves_nothing(
         (["towns.jsonl", "--out", "towns.jsonl"], "towns.jsonl: File exists; choose another folder with --out"),
         (["towns.jsonl", "--out", "new", "--concurrency", "0"], "a whole number from 1, got '0'"),
         (["towns.jsonl", "--dry-run", "--repeats", "0"], "a whole number from 1, got '0'"),
+        (["towns.jsonl", "--dry-run", "--tools", "json:nope"], "--tools json:nope: AttributeError"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_made(

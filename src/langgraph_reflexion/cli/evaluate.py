@@ -46,6 +46,7 @@ def evaluate(args: argparse.Namespace, page: Page) -> int:
         if check is not None:
             create_trial_graph(lambda _: "", [check])  # refuses what is no check
         tasks, setups = load_tasks(args.tasks, checked=check is not None)[: args.limit], find_setups(args.setups)
+        tools = None if args.tools is None else load_tools(args.tools)
         if args.dry_run:
             count = len(tasks) * len(setups) * args.repeats
             repeats = f" × {args.repeats} repeats" if args.repeats > 1 else ""
@@ -61,7 +62,7 @@ def evaluate(args: argparse.Namespace, page: Page) -> int:
             judge=judge,
             reflector=_make_model(args, "reflector", tasks),
             check=check,
-            tools=None if args.tools is None else load_tools(args.tools),
+            tools=tools,
             **{name: getattr(args, name) for name in OPTIONS},
         )
     try:
