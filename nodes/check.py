@@ -176,7 +176,7 @@ def _run_for_checks(parts: Parts, state: State, config: RunnableConfig) -> Waits
 
 
 def _failure(state: State, text: str, verdicts: list[Verdict], success_score: float) -> Failure:
-    complaint = complaints(verdicts, success_score) or "refused"
+    complaint = complaints(verdicts, success_score) or "rejected"
     broken = any(CHECK_FAULT in issue for verdict in verdicts for issue in verdict.issues)
     evidence = f"The answer was: {bounded(text, EVIDENCE // 2)}\n{complaint}"
     mark = fingerprint("check_failed", None, complaint)

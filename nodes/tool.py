@@ -122,7 +122,7 @@ def _check_result(parts: Parts, call: ToolCall, result: Any, seconds: float | No
         return result
     complaint = complaints([verdict], success_score)
     return error_message(
-        call, f"Error: refused by {complaint}\nThe result was: {readable(answer)}", "exception", "check"
+        call, f"Error: rejected by {complaint}\nThe result was: {readable(answer)}", "exception", "check"
     )
 
 

@@ -229,7 +229,7 @@ def with_contradiction(verdict: Verdict, success_score: float) -> Verdict:
     """The verdict, with a note if `passed` contradicts its score. `passed` counts."""
     if verdict.passed is None or verdict.score is None or verdict.passed == (verdict.score >= success_score):
         return verdict
-    states = "accepts" if verdict.passed else "refuses"
+    states = "accepts" if verdict.passed else "rejects"
     issue = f"it {states} with a score of {verdict.score:g}, where {success_score:g} is needed"
     if any(known.endswith(issue) for known in verdict.issues):  # noted by the only check that it combines
         return verdict
@@ -243,7 +243,7 @@ def complaints(verdicts: Sequence[Verdict], success_score: float) -> str:
     lines = []
     for verdict in rejecting:
         needed = [] if verdict.score is None else [f"score {verdict.score:g} of 100, {success_score:g} is needed"]
-        lines.append(f"{verdict.check}: {'; '.join([*_remarks(verdict), *needed]) or 'refused'}")
+        lines.append(f"{verdict.check}: {'; '.join([*_remarks(verdict), *needed]) or 'rejected'}")
     lines += [
         f"{verdict.check} has no objection: {'; '.join(rest)}" for verdict in others if (rest := _remarks(verdict))
     ]

@@ -298,7 +298,7 @@ def test_a_judges_refusal_stands_whatever_its_score_and_the_contradiction_is_not
     assert (outcome.status, outcome.score) == ("failure", 95)
     issues = outcome.attempts[0].verdicts[0].issues
     assert issues[0] == "no year"
-    assert "refuses with a score of 95" in issues[1]
+    assert "rejects with a score of 95" in issues[1]
 
 
 @pytest.mark.req("E8", "A9")

@@ -65,7 +65,7 @@ def test_findings_are_listed_and_filtered_and_one_is_shown(run_cli):
     lines = run_cli("notebook", "list").splitlines()
     assert lines[0].split() == ["ID", "CATEGORY", "SEVERITY", "TOOL", "FINDING"]
     assert len(lines) == 4
-    assert "(set aside) Ignore" in lines[1]
+    assert "(quarantined) Ignore" in lines[1]
     assert len(run_cli("notebook", "list", "--category", "Tool-Misuse", "--json")) == 2
     assert [one["session"] for one in run_cli("notebook", "list", "--session", "run-1", "--json")] == ["run-1"]
     assert len(run_cli("notebook", "list", "--tool", "search", "--limit", "1", "--json")) == 1

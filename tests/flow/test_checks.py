@@ -74,7 +74,7 @@ def test_the_score_is_the_mean_and_one_refusal_refuses(run):
 
 
 @pytest.mark.req("E4")
-@pytest.mark.parametrize(("passed", "score", "word"), [(False, 95, "refuses"), (True, 20, "accepts")])
+@pytest.mark.parametrize(("passed", "score", "word"), [(False, 95, "rejects"), (True, 20, "accepts")])
 def test_a_verdict_that_contradicts_its_score_says_so_among_its_issues(run, passed, score, word):
     seen = run(RoleModel([say("x")]), checks=[lambda *_: Verdict(passed=passed, score=score)], limits=ONCE)
     (verdict,) = seen.outcome.attempts[0].verdicts

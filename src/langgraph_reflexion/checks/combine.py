@@ -140,7 +140,7 @@ def _merge(judged: Judged, verdicts: Sequence[Verdict], passed: bool | None, sco
     dimensions: dict[str, Dimension] = {}
     for verdict in verdicts:
         texts = [text for text in (verdict.feedback.strip(), *verdict.issues) if text]
-        issues += [f"{verdict.check}: {text}" for text in texts or (["refused"] if verdict.passed is False else [])]
+        issues += [f"{verdict.check}: {text}" for text in texts or (["rejected"] if verdict.passed is False else [])]
         for name, dimension in verdict.dimensions.items():
             dimensions[f"{verdict.check} {name}" if name in dimensions else name] = dimension
     return Verdict(passed=passed, score=score, issues=issues, dimensions=dimensions, edited=judged.edited)

@@ -92,7 +92,7 @@ class NotebookSession(Session):
 
 def _finding_row(finding: Finding) -> tuple[str, ...]:
     text = finding["suggestion"] or finding["description"]
-    aside = "(set aside) " if finding["status"] == "quarantined" else ""
+    aside = "(quarantined) " if finding["status"] == "quarantined" else ""
     return finding["id"], finding["category"], finding["severity"], finding["tool"] or "-", f"{aside}{text}"
 
 
