@@ -31,11 +31,10 @@ from langgraph_reflexion.graph.settings import (
     controls_of,
     is_unbound,
     model_choice,
-    must_be_one_of,
     protocol_for,
     warn_of_unused_score,
 )
-from langgraph_reflexion.memory import check_instance
+from langgraph_reflexion.memory import check_choice, check_instance
 from langgraph_reflexion.nodes.ask import can_ask_user
 from langgraph_reflexion.nodes.auditing.self_check import observe_and_self_check
 from langgraph_reflexion.nodes.budget import Budget
@@ -131,7 +130,7 @@ def create_reflexion_agent(
         system_prompt: Another name for `prompt`, as in `create_agent`.
     """
     if not isinstance(self_reflection, AfterRun):
-        must_be_one_of(self_reflection, MODES, "self_reflection")
+        check_choice(self_reflection, "self_reflection", MODES)
     if prompt is not None and system_prompt is not None:
         raise ValueError("`system_prompt` is another name for `prompt`: pass only one of them")
     check_settings(limits, memory, store, clock, name, checkpointer, context_schema)

@@ -49,12 +49,6 @@ def check_settings(
         raise ValueError(f"`clock` must be a function of no arguments that returns an aware datetime, got {clock!r}")
 
 
-def must_be_one_of(value: Any, words: Sequence[str], setting: str) -> None:
-    """Refuse a value that is not one of these words."""
-    if value not in words:
-        raise ValueError(f"`{setting}` must be one of {', '.join(map(repr, words))}, got {value!r}")
-
-
 def warn_of_unused_score(limits: Limits, checks: Sequence[Any]) -> None:
     """Warn the factory's caller of a `success_score` that no check can reach."""
     if "success_score" in limits.model_fields_set and not checks:

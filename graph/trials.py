@@ -18,7 +18,8 @@ from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
 from langgraph_reflexion.graph.agent import ContextT, ModelLike
 from langgraph_reflexion.graph.layout import NODES, Branch, Graph, compile_graph
 from langgraph_reflexion.graph.routing import Routes
-from langgraph_reflexion.graph.settings import check_settings, must_be_one_of, warn_of_unused_score
+from langgraph_reflexion.graph.settings import check_settings, warn_of_unused_score
+from langgraph_reflexion.memory import check_choice
 from langgraph_reflexion.nodes.attempt import Strategy, Style, Trial
 from langgraph_reflexion.nodes.attempt import attempt as attempt_node
 from langgraph_reflexion.nodes.budget import Budget
@@ -83,9 +84,9 @@ def create_trial_graph(
         clock: A function that returns the current time as an aware datetime.
     """
     check_settings(limits, memory, store, clock, name, checkpointer, context_schema)
-    must_be_one_of(strategy, get_args(Strategy), "strategy")
-    must_be_one_of(attempt, get_args(Style), "attempt")
-    must_be_one_of(reflection, ("structured", "free"), "reflection")
+    check_choice(strategy, "strategy", get_args(Strategy))
+    check_choice(attempt, "attempt", get_args(Style))
+    check_choice(reflection, "reflection", ("structured", "free"))
     if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
         raise ValueError(f"`retries` must be 0 or more, got {retries!r}")
     trial = Trial(worker_of(worker, input, output), strategy, attempt, retries, limits.max_steps)

@@ -1,6 +1,6 @@
 """Memory: lessons are kept, found, ranked and cleaned here, in any LangGraph store."""
 
-from langgraph_reflexion.memory.arguments import check_instance, label, resolve_namespace
+from langgraph_reflexion.memory.arguments import check_choice, check_instance, label, resolve_namespace
 from langgraph_reflexion.memory.book import LessonBook
 from langgraph_reflexion.memory.choose import Selection
 from langgraph_reflexion.memory.credit import replaces_reflection, withheld
@@ -27,6 +27,7 @@ __all__ = [
     "Loaded",
     "Selection",
     "Written",
+    "check_choice",
     "check_instance",
     "concrete",
     "finding_of",

@@ -6,7 +6,7 @@ An error names the argument, its value and what to pass instead.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, TypeVar
 
@@ -18,6 +18,9 @@ from langgraph_reflexion.text.literals import hide_password, is_address
 
 T = TypeVar("T")
 V = TypeVar("V", str, str | None)
+
+DEFAULT_NAMESPACE: Namespace = ("reflexion", "reflexion_agent")
+"""The namespace of an agent without a name and a namespace."""
 
 _UNFIT = re.compile("[.~*/{}\x00-\x1f\x7f\ud800-\udfff]")
 """Characters that some store, or a path made of labels, cannot hold in a label."""
@@ -37,7 +40,7 @@ def resolve_namespace(
     that the server has signed in fills `{user_id}`, whatever these say.
     """
     if policy.namespace is None:
-        return ("reflexion", label(agent_name) or "reflexion_agent")
+        return (DEFAULT_NAMESPACE[0], label(agent_name) or DEFAULT_NAMESPACE[1])
     return filled_in(policy.namespace, context, user, configurable)
 
 
@@ -114,6 +117,13 @@ def check_id(value: str, name: str = "id") -> str:
     if isinstance(value, Lesson):
         raise ValueError(f"`{name}` must be a string, got a lesson: pass its `.id`, {value.id!r}")
     return check_text(value, name)
+
+
+def check_choice(value: T, name: str, choices: Sequence[str]) -> T:
+    """One of these words."""
+    if value not in choices:
+        raise ValueError(f"`{name}` must be one of {', '.join(choices)}, got {value!r:.200}")
+    return value
 
 
 def check_names(values: Iterable[str], name: str) -> set[str]:

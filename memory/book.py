@@ -12,6 +12,8 @@ from langgraph_reflexion.context import MemoryPolicy, Namespace, aware, field_of
 from langgraph_reflexion.memory import credit, decisions, distill, exchange, forget, history, recall, writing
 from langgraph_reflexion.memory.access import Plan, both, items_in
 from langgraph_reflexion.memory.arguments import (
+    DEFAULT_NAMESPACE,
+    check_choice,
     check_count,
     check_id,
     check_instance,
@@ -69,7 +71,7 @@ class LessonBook:
     def __init__(
         self,
         store: BaseStore,
-        namespace: Namespace = ("reflexion", "reflexion_agent"),
+        namespace: Namespace = DEFAULT_NAMESPACE,
         policy: MemoryPolicy | None = None,
         clock: Callable[[], datetime] | None = None,
         indexes: Indexes | None = None,
@@ -301,6 +303,6 @@ def _check_filters(filters: Filters) -> Filters:
     for name, allowed in FILTERS.items():
         wanted = cast(Wanted, filters.get(name))
         for word in [] if wanted is None else [wanted] if isinstance(wanted, str) else check_names(wanted, name):
-            if allowed and word not in allowed:
-                raise ValueError(f"`{name}` must be one of {', '.join(allowed)}, got {word!r}")
+            if allowed:
+                check_choice(word, name, allowed)
     return filters

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
+from langgraph_reflexion.memory.arguments import check_choice
 from langgraph_reflexion.memory.gate import one_line
 from langgraph_reflexion.memory.suspicion import suspicion
 from langgraph_reflexion.schemas import Category, Severity
@@ -44,11 +45,8 @@ def finding_of(given: Any) -> Finding:
     """The cleaned fields of an auditor's finding. An invalid finding is a `ValueError` that says why."""
     if not isinstance(given, Mapping):
         raise ValueError(f"a finding must be a dictionary in the auditor's format, got {given!r:.200}")
-    category, severity = given.get("category"), given.get("severity") or "medium"
-    if category not in CATEGORIES:
-        raise ValueError(f"`category` must be one of {', '.join(CATEGORIES)}, got {category!r:.200}")
-    if severity not in SEVERITIES:
-        raise ValueError(f"`severity` must be one of {', '.join(SEVERITIES)}, got {severity!r:.200}")
+    category = check_choice(given.get("category"), "category", CATEGORIES)
+    severity = check_choice(given.get("severity") or "medium", "severity", SEVERITIES)
     texts = {name: one_line(text, MAX_TEXT) if isinstance(text := given.get(name), str) else "" for name in TEXTS}
     if not texts["description"]:
         raise ValueError(f"`description` must say what went wrong, got {given.get('description')!r:.200}")

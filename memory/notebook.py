@@ -15,7 +15,7 @@ from langgraph.store.base import BaseStore, PutOp
 from langgraph_reflexion.context import Namespace, aware
 from langgraph_reflexion.memory import findings
 from langgraph_reflexion.memory.access import Plan, both, drop, items_in, put, storable
-from langgraph_reflexion.memory.arguments import check_count, check_id, check_text, place_in
+from langgraph_reflexion.memory.arguments import DEFAULT_NAMESPACE, check_count, check_id, check_text, place_in
 from langgraph_reflexion.memory.findings import CATEGORIES, Finding, finding_of, is_sound, suspicion_of_finding
 from langgraph_reflexion.memory.provenance import Foreign
 from langgraph_reflexion.memory.records import hash_of
@@ -35,7 +35,7 @@ class ErrorNotebook:
     def __init__(
         self,
         store: BaseStore,
-        namespace: Namespace = ("reflexion", "reflexion_agent"),
+        namespace: Namespace = DEFAULT_NAMESPACE,
         clock: Callable[[], datetime] | None = None,
         max_kept: int = 1_000,
         context: Any = None,

@@ -12,12 +12,13 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, get_args
 
 from langgraph.store.base import BaseStore, GetOp, ListNamespacesOp, Op, Result, SearchItem, SearchOp
 
 from langgraph_reflexion.driver import Wait, Waits, run_async, run_sync
 from langgraph_reflexion.errors import StoreError
+from langgraph_reflexion.memory.arguments import check_choice
 from langgraph_reflexion.memory.store import items
 from langgraph_reflexion.memory.store.database import Database, last_seq, read_meta
 from langgraph_reflexion.memory.store.items import Changes, Reader, read_changes
@@ -28,7 +29,7 @@ from langgraph_reflexion.memory.store.operations import (
     pack_vectors,
     texts_to_embed,
 )
-from langgraph_reflexion.memory.store.settings import WHOLE_VALUE, Durability, check_choice, read_index, read_ttl
+from langgraph_reflexion.memory.store.settings import WHOLE_VALUE, Durability, read_index, read_ttl
 from langgraph_reflexion.memory.store.words import WordIndex
 from langgraph_reflexion.text.literals import hide_password, is_address
 
@@ -85,7 +86,7 @@ class FaissStore(BaseStore):
         self.ttl_config = read_ttl(ttl)
         self.index_config = None if index is None else dict(index)
         self.embeddings = self._settings.embedder
-        self._database = Database(path, check_choice("durability", durability, Durability))
+        self._database = Database(path, check_choice(durability, "durability", get_args(Durability)))
         try:
             self._check_index()
         except BaseException:

@@ -11,6 +11,8 @@ from typing import Any, Literal, cast, get_args
 from langchain_core.embeddings import Embeddings
 from langgraph.store.base import TTLConfig, ensure_embeddings
 
+from langgraph_reflexion.memory.arguments import check_choice
+
 Rank = Literal["vectors", "words", "fused"]
 Distance = Literal["cosine", "inner_product", "l2"]
 Durability = Literal["process", "power"]
@@ -65,7 +67,7 @@ def read_index(index: Mapping[str, Any] | None) -> Settings:
         raise ValueError(f"`index` has `dims` ({dims}) but no `embed`: add an embedding model or remove `dims`")
     if embed is not None and (not isinstance(dims, int) or isinstance(dims, bool) or dims < 1):
         raise ValueError(f"`dims` must be a whole number above 0, got {dims!r}")
-    rank = check_choice("rank", index.get("rank", "fused" if embed is None else "vectors"), Rank)
+    rank = check_choice(index.get("rank", "fused" if embed is None else "vectors"), "rank", get_args(Rank))
     if rank == "vectors" and embed is None:
         raise ValueError("`rank` is 'vectors', but `index` has no `embed`: add an embedding model, or rank by 'words'")
     named = () if index.get("fields") is None else check_fields("fields", index["fields"])
@@ -75,7 +77,7 @@ def read_index(index: Mapping[str, Any] | None) -> Settings:
         dims or 0,
         None if embed is None else ensure_embeddings(embed),
         fields,
-        check_choice("distance_type", index.get("distance_type", "cosine"), Distance),
+        check_choice(index.get("distance_type", "cosine"), "distance_type", get_args(Distance)),
         json.dumps(fields) if embed is not None else "",
     )
 
@@ -109,10 +111,3 @@ def check_fields(name: str, fields: Any) -> tuple[str, ...]:
     if not isinstance(fields, list | tuple) or not all(isinstance(path, str) for path in fields):
         raise ValueError(f"`{name}` must be a list of paths, got {fields!r}")
     return tuple(fields)
-
-
-def check_choice(name: str, value: Any, choices: Any) -> Any:
-    """One word of a `Literal`."""
-    if value not in get_args(choices):
-        raise ValueError(f"`{name}` must be one of {', '.join(get_args(choices))}, got {value!r}")
-    return value

@@ -18,11 +18,9 @@ from pydantic_core import to_jsonable_python
 from langgraph_reflexion import FaissStore, StoreError
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, note, summarize
 from langgraph_reflexion.context import Namespace
-from langgraph_reflexion.memory.arguments import label
+from langgraph_reflexion.memory.arguments import DEFAULT_NAMESPACE, label
 from langgraph_reflexion.text.literals import hide_password
 
-DEFAULT_NAMESPACE: Namespace = ("reflexion", "reflexion_agent")
-"""The namespace of an agent without a name and a namespace."""
 NAMESPACES_IN_ERROR = 6
 """Namespaces in a message: about two lines of a terminal."""
 
