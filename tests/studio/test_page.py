@@ -92,6 +92,16 @@ async def test_nobody_names_a_user_where_the_server_authenticates_on_its_own_rou
 
 
 @pytest.mark.req("J2", "D23")
+async def test_a_search_is_read_page_by_page_and_a_filter_takes_several_values(book: LessonBook) -> None:
+    book.add(Lesson(kind="pattern", text="Ask the calendar for one weekday after another.", when="planning a meeting"))
+    async with asking(book, authorization="Bearer secret") as here:
+        asked = [f"/lessons?query=calendar+weekday&limit=1&offset={offset}" for offset in range(3)]
+        pages = [(await here.get(path)).json() for path in asked]
+        both = (await here.get("/lessons?kind=rule&kind=pattern")).json()
+    assert sorted(found["id"] for page in pages for found in page) == sorted(lesson.id for lesson in book.lessons())
+    assert [found["kind"] for found in both] == ["rule", "pattern"]
+
+
 async def test_the_routes_give_what_the_page_shows(book: LessonBook) -> None:
     async with asking(book, authorization="Bearer secret") as here:
         [lesson] = (await here.get("/lessons")).json()

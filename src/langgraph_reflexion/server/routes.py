@@ -33,15 +33,16 @@ Action = Callable[[LessonBook, str], Awaitable[Lesson]]
 async def lessons(request: Request) -> Response:
     """List an agent's lessons, oldest first, or search them with a query.
 
-    The query string may hold `query`, `limit`, `offset`, and the filters `kind`, `status`, `topic`, `tag`, `origin`.
+    The query string may hold `query`, `limit`, `offset`, and the filters `kind`, `status`, `topic`, `tag`, `origin`. A
+    filter may be given several times: one of its values must match.
     """
     book, params = await _book(request, ("query", "limit", "offset", *FILTERS)), request.query_params
     limit, offset = _number(params.get("limit", "100"), "limit"), _number(params.get("offset", "0"), "offset")
-    filters: Any = {name: params[name] for name in FILTERS if name in params}
+    filters: Any = {name: params.getlist(name) for name in FILTERS if name in params}
     try:
         if params.get("query"):
-            found = await book.asearch(params["query"], limit=limit, **filters)
-            return _json([{**_lesson_data(match.lesson), "score": match.score} for match in found])
+            found = await book.asearch(params["query"], limit=offset + limit, **filters)
+            return _json([{**_lesson_data(match.lesson), "score": match.score} for match in found[offset:]])
         some = await book.alessons(**filters)
     except ValueError as fault:
         raise HTTPException(422, str(fault)) from fault
