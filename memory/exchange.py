@@ -106,6 +106,8 @@ def _is_database(path: Path) -> bool:
 
 def read_lines(place: Place) -> list[str]:
     """The lines of a file or an open one. Bytes that are not UTF-8 become surrogates, so their line can be named."""
+    if not hasattr(place, "read") and _is_database(Path(cast(str, place))):
+        raise ValueError(f"{place} is a database: export its lessons, and load the exported file")
     found = cast(IO[Any], place).read() if hasattr(place, "read") else Path(cast(str, place)).read_bytes()
     text = found.decode(errors="surrogateescape") if isinstance(found, bytes) else str(found)
     return text.removeprefix("\ufeff").split("\n")
@@ -228,4 +230,6 @@ def _reason(error: Exception) -> str:
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         return f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}"
+    if isinstance(error, json.JSONDecodeError):  # its text would name another line
+        return f"{error.msg} at column {error.colno}"
     return str(error)

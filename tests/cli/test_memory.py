@@ -371,6 +371,12 @@ def test_an_export_is_in_utf8_whatever_the_terminals_encoding(monkeypatch):
 
 
 @pytest.mark.usefixtures("ids")
+@pytest.mark.parametrize("options", [[], ["--keep-going"]])
+def test_a_store_given_as_the_file_of_an_import_is_refused_with_the_way_out(refused, options):
+    assert "lessons.db is a database: export its lessons" in refused("import", "lessons.db", *options)
+
+
+@pytest.mark.usefixtures("ids")
 @pytest.mark.parametrize("file", ["lessons.db", "./lessons.db"])
 def test_an_export_is_never_written_over_a_store(run_cli, refused, file):
     assert "is a database" in refused("export", file)

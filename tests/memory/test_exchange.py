@@ -194,6 +194,12 @@ def test_a_bad_line_is_named_and_nothing_is_kept(book: LessonBook, bad: str) -> 
     assert [lesson.text for lesson in book.lessons()] == ["Read the units first."]
 
 
+def test_the_error_of_a_broken_line_names_no_other_line(book: LessonBook) -> None:
+    lines = '{"kind": "rule", "text": "Read the units first."}\n{"kind": "rule", "text"}\n'
+    with pytest.raises(LessonError, match=r"^line 2 is not a lesson: Expecting ':' delimiter at column 24$"):
+        book.load(io.StringIO(lines))
+
+
 @pytest.mark.req("D15")
 def test_a_line_that_is_not_utf8_is_a_bad_line_like_others(book: LessonBook) -> None:
     lines = b'{"kind": "rule", "text": "Read the units first."}\n{"kind": "rule", "text": "Close the caf\xe9."}\n'

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from langgraph_reflexion import Lesson, LessonBook, LessonError
 from langgraph_reflexion.cli.commands import FILTERS
-from langgraph_reflexion.cli.console import WrongUse, count_of, format_value, note, shorten, wrong_values
+from langgraph_reflexion.cli.console import WrongUse, count_of, format_value, note, shorten, summarize, wrong_values
 from langgraph_reflexion.cli.stores import Session, namespaces_in, open_store, run_verb
 from langgraph_reflexion.memory import Change
 from langgraph_reflexion.memory.history import outcome_of
@@ -265,6 +265,8 @@ class BookSession(Session):
             raise WrongUse(f"cannot read {file}: {error.strerror or error}") from error
         except LessonError as error:
             raise LessonError(f"{file}: {error}; nothing was imported, --keep-going skips such lines") from error
+        except ValueError as error:
+            raise WrongUse(summarize(error)) from error
         text = f"{count_of(loaded.added, 'lesson')} added to {self.place}"
         text += f", {loaded.unchanged} known already"
         text += f", {count_of(loaded.skipped, 'bad line')} skipped" if loaded.skipped else ""
