@@ -99,6 +99,21 @@ def test_a_dry_run_says_how_much_there_is_to_do_and_makes_no_call(tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["towns.jsonl"]
 
 
+def test_a_dry_run_names_a_task_whose_check_cannot_be_made_and_needs_no_key_for_a_judge(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    for check, options, printed in (
+        ({"matches": "["}, [], "task 't': `matches` takes a valid regular expression"),
+        ("judge", [], "task 't' is judged by a model: name one with --judge"),
+        ("judge", ["--judge", "openai:gpt-4o-mini"], "1 task × 1 set-up = 1 to do"),
+    ):
+        task = {"id": "t", "task": "Which river?", "answer": "The Wye", "check": check}
+        (tmp_path / "checked.jsonl").write_text(json.dumps(task), encoding="utf-8")
+        words = ["checked.jsonl", "--model", "openai:gpt-4o-mini", "--setups", "cot", "--dry-run", *options]
+        assert printed in run_cli(capsys, *words, status=0 if options else 2)
+
+
 @pytest.mark.req("L1")
 def test_the_progress_of_a_continued_run_counts_what_was_done_before():
     before = [Result(setup="cot", task=f"t{number}", solved_at=1 if number < 3 else None) for number in range(4)]

@@ -47,14 +47,15 @@ def evaluate(args: argparse.Namespace, page: Page) -> int:
             create_trial_graph(lambda _: "", [check])  # refuses what is no check
         tasks, setups = load_tasks(args.tasks, checked=check is not None)[: args.limit], find_setups(args.setups)
         tools = None if args.tools is None else load_tools(args.tools)
+        # A dry run needs no key: any model stands for the judge.
+        judge = make_student(tasks) if args.dry_run and args.judge else _make_model(args, "judge", tasks)
+        for task in tasks if check is None else ():
+            check_for(task, judge)  # a check that cannot be made is named
         if args.dry_run:
             count = len(tasks) * len(setups) * args.repeats
             repeats = f" × {args.repeats} repeats" if args.repeats > 1 else ""
             page.line(f"{count_of(len(tasks), 'task')} × {count_of(len(setups), 'set-up')}{repeats} = {count} to do")
             return 0
-        judge = _make_model(args, "judge", tasks)
-        for task in tasks if check is None else ():
-            check_for(task, judge)  # a check that cannot be made is named
         experiment = Experiment(
             tasks,
             setups,
