@@ -94,6 +94,17 @@ def test_statistics_and_rules_are_reported_and_cleared(run_cli):
     assert len(run_cli("profile", "list", "--json")) == 2
 
 
+def test_entries_of_two_kinds_with_one_name_are_told_apart(run_cli, capsys):
+    with FaissStore("kept.db") as store:
+        other = LessonBook(store, PLACE).add(Lesson(kind="preference", name="database", text="Show me the SQL.")).lesson
+    assert main(["profile", "forget", "database", "--yes", "--store", "kept.db"]) == 2
+    assert f"{other.id} (preference)" in capsys.readouterr().err
+    assert run_cli("profile", "edit", other.id, "Show me no SQL.") == "database: Show me no SQL.\n"
+    entries = {entry["kind"]: entry["id"] for entry in run_cli("profile", "list", "--json")}
+    assert run_cli("profile", "forget", entries["preference"], "--yes") == "Forgot database, with 1 former value.\n"
+    assert run_cli("profile", "show", "database", "--json")["before"] == ["We use MySQL."]
+
+
 @pytest.mark.req("D14", "D16")
 def test_a_profile_entry_is_read_edited_and_forgotten(run_cli):
     assert [one["name"] for one in run_cli("profile", "list", "--json")] == ["database", "kebab-case"]

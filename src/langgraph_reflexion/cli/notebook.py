@@ -107,16 +107,20 @@ class ProfileSession(BookSession):
     """A command on what is remembered under a name, in one namespace."""
 
     def _find_entry(self) -> Lesson:
-        entries = {str(entry.name): entry for entry in self.book.profile()}
-        if self.args.name not in entries:
-            names = ", ".join(entries) or "nothing"
-            raise WrongUse(f"nothing is remembered under {self.args.name!r}; there is: {names}")
-        return entries[self.args.name]
+        entries, given = self.book.profile(), self.args.name
+        found = [entry for entry in entries if given in (entry.name, entry.id)]
+        if len(found) > 1:  # a name is unique only among entries of its kind
+            each = ", ".join(f"{entry.id} ({entry.kind})" for entry in found)
+            raise WrongUse(f"{len(found)} entries are called {given!r}; in place of the name, pass an id: {each}")
+        if not found:
+            names = f"; there is: {', '.join(str(entry.name) for entry in entries)}" if entries else ""
+            raise WrongUse(f"nothing is remembered under {given!r}{names}")
+        return found[0]
 
     def _former(self, entry: Lesson) -> list[Lesson]:
         """The values that this entry replaced, the newest first."""
-        same = [lesson for lesson in self.book.lessons() if lesson.name == entry.name and lesson.id != entry.id]
-        return same[::-1]
+        same = [lesson for lesson in self.book.lessons(kind=entry.kind) if lesson.name == entry.name]
+        return [lesson for lesson in reversed(same) if lesson.id != entry.id]
 
     def do_list(self) -> int:
         entries = self.book.profile()
@@ -144,7 +148,7 @@ class ProfileSession(BookSession):
         written = self.book.add(lesson)
         if written.action in ("refused", "quarantined"):
             raise WrongUse(f"{text!r} is not kept: {written.reason}")
-        edited = self._find_entry()
+        edited = next(new for new in self.book.profile() if (new.kind, new.name) == (entry.kind, entry.name))
         return self.show(_entry_data(edited), f"{edited.name}: {edited.text}")
 
     def do_forget(self) -> int:
