@@ -216,7 +216,8 @@ def _revert(
     retires = any(change.run is None or not [source for source in others if source != change.run] for change in written)
     changes = [change for change in changes if retires or change not in written]
     sources = () if retires else sources
-    if not changes and not counts and not sources:
+    # A retired lesson keeps the sources of the undo that retired it.
+    if not changes and not counts and (not sources or lesson.status == "retired"):
         return [], []
     about = shelf.evidence_of(lesson.id)
     ops: list[Op] = [

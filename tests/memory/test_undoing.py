@@ -66,6 +66,16 @@ def test_done_twice_it_is_done_once_and_an_undo_is_not_undone(book: LessonBook) 
         book.undo(last(book, id, "undone"))
 
 
+@pytest.mark.req("D15")
+def test_a_run_undone_twice_is_undone_once(book: LessonBook) -> None:
+    id = added(book, rule().model_copy(update={"sources": ["r1"]}))
+    book.credit(won("r1", id))
+    book.undo("r1")
+    before = book.history(id)
+    assert book.undo("r1") == []
+    assert book.history(id) == before
+
+
 @pytest.mark.req("D15", "D18")
 def test_an_undone_approval_protects_nothing_and_an_undone_demotion_protects(book: LessonBook) -> None:
     id = added(book, rule())
