@@ -162,6 +162,8 @@ def test_wrong_usage_is_reported_in_a_sentence_and_leaves_nothing(
         (["towns.jsonl", "--out", "new", "--concurrency", "0"], "a whole number from 1, got '0'"),
         (["towns.jsonl", "--dry-run", "--repeats", "0"], "a whole number from 1, got '0'"),
         (["towns.jsonl", "--dry-run", "--tools", "json:nope"], "--tools json:nope: AttributeError"),
+        (["towns.jsonl", "--dry-run", "--tools", "json:__doc__"], "A tool must be a function"),
+        (["towns.jsonl", "--tools", "json:__doc__"], "A tool must be a function"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_made(

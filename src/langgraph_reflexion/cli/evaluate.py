@@ -46,16 +46,9 @@ def evaluate(args: argparse.Namespace, page: Page) -> int:
         if check is not None:
             create_trial_graph(lambda _: "", [check])  # refuses what is no check
         tasks, setups = load_tasks(args.tasks, checked=check is not None)[: args.limit], find_setups(args.setups)
-        tools = None if args.tools is None else load_tools(args.tools)
-        # A dry run needs no key: any model stands for the judge.
-        judge = make_student(tasks) if args.dry_run and args.judge else _make_model(args, "judge", tasks)
+        judge = _make_model(args, "judge", tasks)
         for task in tasks if check is None else ():
             check_for(task, judge)  # a check that cannot be made is named
-        if args.dry_run:
-            count = len(tasks) * len(setups) * args.repeats
-            repeats = f" × {args.repeats} repeats" if args.repeats > 1 else ""
-            page.line(f"{count_of(len(tasks), 'task')} × {count_of(len(setups), 'set-up')}{repeats} = {count} to do")
-            return 0
         experiment = Experiment(
             tasks,
             setups,
@@ -63,9 +56,14 @@ def evaluate(args: argparse.Namespace, page: Page) -> int:
             judge=judge,
             reflector=_make_model(args, "reflector", tasks),
             check=check,
-            tools=tools,
+            tools=None if args.tools is None else load_tools(args.tools),
             **{name: getattr(args, name) for name in OPTIONS},
         )
+    if args.dry_run:
+        repeats = f" × {args.repeats} repeats" if args.repeats > 1 else ""
+        counts = f"{count_of(len(tasks), 'task')} × {count_of(len(setups), 'set-up')}{repeats}"
+        page.line(f"{counts} = {len(experiment.jobs())} to do")
+        return 0
     try:
         return run_async(_evaluate(args, experiment, folder, page))
     except LedgerError as error:
@@ -78,8 +76,10 @@ def evaluate(args: argparse.Namespace, page: Page) -> int:
 
 
 def _make_model(args: argparse.Namespace, role: str, tasks: Sequence[Task]) -> Any:
-    """The model of a role, `None` if none is named."""
+    """The model of a role, `None` if none is named. In a dry run, which needs no key, a student stands for any."""
     name = getattr(args, role)
+    if name is not None and args.dry_run and not is_simulated(name):
+        return make_student(tasks)
     if name is None or is_simulated(name):
         return name and make_student(tasks, name)
     address = args.base_url if role == "model" else getattr(args, f"{role}_base_url")

@@ -61,9 +61,11 @@ class Experiment:
     """Where lessons of a set-up are saved for later tasks. Without it, none are."""
 
     def __post_init__(self) -> None:
-        """Refuse impossible numbers."""
+        """Refuse impossible numbers and tools."""
         for name, least in (("trials", 1), ("steps", 1), ("reflections", 0), ("repeats", 1)):
             _check_whole(name, getattr(self, name), least)
+        if self.tools is not None:
+            react_worker(self.model, self.tools, self.steps, self.protocol)  # names what is no tool
 
     def jobs(self) -> list[Job]:
         """Every task under every set-up, as often as it is repeated."""
