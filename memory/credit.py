@@ -105,7 +105,8 @@ def _count(shelf: Shelf, episode: Episode) -> Plan[None]:
     rows = (run for entry in found.values() for run in entry.evidence.runs if run["run"] == episode.id)
     now = later_than_all(shelf.clock(), [item], rows)
     again = {} if item is None else {COUNTED: now.isoformat()}
-    ops: list[Op] = [put(shelf.episodes, episode.id, episode.model_dump(mode="json") | again)]
+    # Stores find it by its task. What rewrites it later, an undo or a `forget`, leaves its vectors out for good.
+    ops: list[Op] = [put(shelf.episodes, episode.id, episode.model_dump(mode="json") | again, ["task"])]
     known: dict[str, StoredLesson] = {}
     for id, entry in found.items():
         counts, until_now = run_fields(episode, entry.lesson), counted_before(episode.id, before, entry)

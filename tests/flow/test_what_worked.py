@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion import LessonBook
+from langgraph_reflexion import FaissStore, LessonBook
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
 
 PLAN = "List the busy times of every guest, and take the first hour in none of them."
@@ -62,6 +62,16 @@ def test_a_success_at_once_leaves_its_episode_and_no_lesson(run):
     seen = run(RoleModel([say("11:00")]), checks=[until_eleven], store=store)
     assert kept(store) == []
     assert LessonBook(store).explain(seen.outcome.run_id)["status"] == "success"
+
+
+@pytest.mark.req("D9")
+def test_a_run_is_found_in_the_store_by_a_similar_task(run, tmp_path):
+    with FaissStore(tmp_path / "lessons.db") as store:
+        for task in ("Plan an hour for the Berlin team.", "Who invented the telephone?"):
+            run(RoleModel([say("11:00")]), task=task, checks=[until_eleven], store=store)
+        episodes = (*LessonBook(store).namespace, "episodes")
+        found = store.search(episodes, query="Plan an hour for the Paris team.", limit=1)
+        assert [item.value["task"] for item in found] == ["Plan an hour for the Berlin team."]
 
 
 @pytest.mark.req("D9", "D2")
