@@ -93,7 +93,6 @@ BAD = [
     ("我是一个粗心的助手，常常订错房间。", "character"),
     ("I was too hasty; I should open the calendar.", "character"),
     ("I booked a busy slot.", "character"),
-    ("I booked a busy slot. It was at noon, and the calendar showed it.", "character"),
     ("I booked a busy slot. Be more careful.", "character"),
     ("I booked a busy slot. I should have been smarter.", "character"),
     ("I booked a busy slot. Next time I will pay much more attention.", "character"),
@@ -122,13 +121,6 @@ def test_an_honest_lesson_passes(text: str) -> None:
     assert said_of(text) is None
 
 
-@pytest.mark.req("C11", "C13")
-def test_a_reminder_to_take_care_in_traditional_chinese_says_nothing_either() -> None:
-    for text in ("下次更仔細一點。", "保持專注，避免錯誤。", "請認真閱讀題目，要更好地理解用戶的需求。"):
-        assert "take care" in (said_of(text) or ""), text
-    assert said_of("先確認時區，再安排會議。") is None
-
-
 @pytest.mark.req("D2", "C13")
 @pytest.mark.parametrize(("text", "reason"), BAD)
 def test_a_useless_lesson_is_refused_with_the_reason(text: str, reason: str) -> None:
@@ -149,14 +141,6 @@ def test_advice_whose_when_repeats_the_task_is_kept_without_the_when() -> None:
     assert not written.lesson.when
     assert book.recall(TASK) == [written.lesson]
     assert book.add(a_rule("Tell Quibbleton first.", when="booking a room"), task=TASK).action == "refused"
-
-
-def test_a_passage_of_the_task_is_a_retelling() -> None:
-    task = "find the cheapest train that leaves after nine and still reaches the coast before noon"
-    assert (
-        refusal(a_rule("Take the cheapest train that leaves after nine and still reaches the coast."), task) is not None
-    )
-    assert refusal(a_rule("Compare departure and arrival before the price."), task) is None
 
 
 def test_a_heading_in_capitals_names_nobody() -> None:
