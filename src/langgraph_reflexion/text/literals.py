@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.likeness import likeness
-from langgraph_reflexion.text.tokens import UNSPACED, fold, tokens, word_set
+from langgraph_reflexion.text.tokens import fold, tokens, word_set
 
 MAX_FINGERPRINTED = 1_500
 """Characters of an error that a fingerprint uses. Later differences are details."""
@@ -164,10 +164,9 @@ def retold_detail(text: str, task: str) -> str | None:
         if re.search(rf"\b{re.escape(name)}\b", text):
             return repr(name)
     # Three quarters of the words of a task of some length is the task again. Of the tasks of benchmarks/recall.py, given as
-    # lessons with a few words around them, this and a shared passage find 80 %, each alone 75 % or less.
-    if len(tokens(task)) >= 4 and likeness(text.split("\n")[0], task) >= 0.75:
-        return "all of it"
-    return "a passage of it" if _shares_passage(text, task[:MAX_TASK]) else None
+    # lessons with a few words around them, this finds 75 %.
+    is_retold = len(tokens(task)) >= 4 and likeness(text.split("\n")[0], task) >= 0.75
+    return "all of it" if is_retold else None
 
 
 def gives_away(text: str, answer: str) -> bool:
@@ -189,15 +188,6 @@ def gives_away(text: str, answer: str) -> bool:
 def _mask(found: re.Match[str]) -> str:
     """The word that replaces a literal. A file's name stays, like a module's."""
     return {"file": found.group(), "uuid": "<id>"}.get(str(found.lastgroup), f"<{found.lastgroup}>")
-
-
-def _shares_passage(text: str, task: str) -> bool:
-    """Eight words in a row, or twelve characters of a script without spaces: no rule needs so many of its task."""
-    words, folded_task = fold(text).split(), f" {fold(task)} "
-    if any(f" {' '.join(words[i : i + 8])} " in folded_task for i in range(len(words) - 7)):
-        return True
-    runs = re.findall(rf"[{UNSPACED}]{{12,}}", fold(text))
-    return any(run[i : i + 12] in folded_task for run in runs for i in range(len(run) - 11))
 
 
 def _last_line(text: str) -> str:
