@@ -307,19 +307,7 @@ def read_channels(values: dict[str, Any]) -> dict[str, Any]:
     for name, kind in TYPED.items():
         if value := out[name]:
             out[name] = _typed(kind, value)
-    if (tally := out.get("tally")) and isinstance(tally["spent"], list):
-        out["tally"] = _with_named_costs(tally)
     return out
-
-
-def _with_named_costs(tally: Any) -> Any:
-    """A tally of a checkpoint that was written when costs were lists."""
-
-    def named(cost: list[int]) -> dict[str, int]:
-        return dict(zip(("input", "output", "total", "calls"), cost, strict=True))
-
-    mark = {**tally["mark"], "spent": named(tally["mark"]["spent"])}
-    return {**tally, "spent": named(tally["spent"]), "reflecting": named(tally["reflecting"]), "mark": mark}
 
 
 def write_channels(update: Any) -> Any:

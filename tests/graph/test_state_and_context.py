@@ -248,21 +248,6 @@ def test_the_callers_fields_can_be_edited_by_update_state() -> None:
     assert agent.invoke(None, config)["messages"][-2].text == "Rome"
 
 
-@pytest.mark.req("I7")
-def test_a_run_that_an_earlier_version_paused_goes_on_with_its_costs() -> None:
-    agent = create_reflexion_agent(
-        ScriptedModel([call("where"), "done"]), [where], state_schema=Plain, checkpointer=InMemorySaver()
-    )
-    config: Any = {"configurable": {"thread_id": "t"}}
-    agent.invoke({**HELLO, "city": "Oslo"}, config, interrupt_before=["tool"])
-    tally = agent.get_state(config).values["run"]["tally"]
-    none = [0, 0, 0, 0]  # costs were lists: input, output, total and calls
-    earlier = {**tally, "spent": [7, 1, 8, 1], "reflecting": none, "mark": {**tally["mark"], "spent": none}}
-    agent.update_state(config, {"run": {"tally": earlier}}, as_node="decide")
-    usage = agent.invoke(None, config)["outcome"].usage
-    assert (usage.input > 7, usage.total > 8, usage.calls) == (True, True, 2)
-
-
 @pytest.mark.parametrize(
     "name", ["outcome", "feedback", "decision", "failure", "attempts", "reflections", "tally", "patch", "run", "stop"]
 )
