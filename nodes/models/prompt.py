@@ -6,7 +6,6 @@ at its end, and the model's next steps come after it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -59,8 +58,6 @@ def extend_system_message(messages: Sequence[AnyMessage], *sections: str) -> lis
 MAX_CAUSE = 400
 """Characters of the failure's evidence above its lessons: its first lines. The failure turn has all of it."""
 
-_SAYS_WHEN = re.compile(r"(?:when|whenever|if|while)\b|[当若]|如果", re.IGNORECASE)
-
 HEADINGS = {
     "rule": "Rules",
     "pattern": "Patterns",
@@ -99,15 +96,14 @@ def _lesson_list(lessons: Sequence[Lesson]) -> str:
 
 
 def _lesson_line(lesson: Lesson) -> str:
-    when, unless = _when_text(lesson.when, "When: ", ""), _when_text(lesson.when_not, "Not when: ", "Not: ")
+    when, unless = _labelled("When", lesson.when), _labelled("Not when", lesson.when_not)
     record = record_text(lesson)
     return f"{lesson.id}: {fenced_line(lesson.text)}{when}{unless}" + (f" ({record})" if record else "")
 
 
-def _when_text(text: str, label: str, shorter: str) -> str:
-    """When a lesson applies, or not, with its label. A text that begins with `when` needs a shorter label."""
+def _labelled(label: str, text: str) -> str:
     text = fenced_line(text).rstrip(" .。")
-    return f" {shorter if _SAYS_WHEN.match(text) else label}{text}." if text else ""
+    return f" {label}: {text}." if text else ""
 
 
 def fenced_line(text: str) -> str:

@@ -18,13 +18,13 @@ from langgraph_reflexion.state import Recalled
     [
         ("", "", "Count it."),
         ("a range is given.", "", "Count it. When: a range is given."),
-        ("When a range is given", "", "Count it. When a range is given."),
-        ("ranges like 1..10", "If it is open", "Count it. When: ranges like 1..10. Not: If it is open."),
+        ("When a range is given", "", "Count it. When: When a range is given."),
+        ("ranges like 1..10", "If it is open", "Count it. When: ranges like 1..10. Not when: If it is open."),
         ("a range", "a list", "Count it. When: a range. Not when: a list."),
-        ("当给出范围时。", "", "Count it. 当给出范围时."),
+        ("当给出范围时。", "", "Count it. When: 当给出范围时."),
     ],
 )
-def test_an_occasion_is_shown_once_and_as_written(when: str, when_not: str, told: str) -> None:
+def test_an_occasion_is_shown_as_written(when: str, when_not: str, told: str) -> None:
     lesson = Lesson(kind="rule", text="Count it.", id="one", when=when, when_not=when_not)
     block = lessons_at_start([Recalled(lesson=lesson, shown=True, step=0)], Prompts())
     assert f"- one: {told}\n" in block
