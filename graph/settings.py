@@ -60,10 +60,9 @@ def controls_of(controls: Any) -> tuple[str, ...] | None:
     if controls is None:
         return None
     is_list = isinstance(controls, Iterable) and not isinstance(controls, (str, bytes))
-    names = tuple(controls) if is_list else (controls,)
+    names = tuple(controls) if is_list else ()
     if not is_list or any(name not in tuple(CONTROLS) for name in names):
-        wanted = f"`controls` may contain only {', '.join(CONTROLS)}, got {controls!r}"
-        raise ValueError(wanted if is_list else f"{wanted}: pass a list")
+        raise ValueError(f"`controls` may contain only {', '.join(CONTROLS)}, in a list, got {controls!r}")
     return names
 
 

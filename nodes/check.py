@@ -6,7 +6,7 @@ import json
 from functools import partial
 from typing import Any
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits
@@ -15,7 +15,7 @@ from langgraph_reflexion.nodes.host import emit_failure, runtime_of
 from langgraph_reflexion.nodes.models.calling import Meter
 from langgraph_reflexion.nodes.models.prompt import with_failure_turn
 from langgraph_reflexion.nodes.models.protocols import as_text, object_of
-from langgraph_reflexion.nodes.models.response_format import ResponseFormat, format_of
+from langgraph_reflexion.nodes.models.response_format import ResponseFormat, is_answer_type
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired, readable
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.verdicts import (
@@ -63,7 +63,9 @@ def check(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
             verdicts.append(Verdict(passed=False, feedback=fault, check="response_format"))
     if not verdicts:
         run = yield from _run_for_checks(parts, state, config)
-        format_of_edit = format_of(given) if response_format is None and given is not None else response_format
+        format_of_edit = response_format
+        if response_format is None and given is not None:  # of a middleware's agent: its schema is not known
+            format_of_edit = ResponseFormat(type(given) if is_answer_type(type(given)) else {"type": "object"})
         read_edit = format_of_edit.read if format_of_edit is not None else None
         seconds = partial(parts.budget.seconds_left, state)
         judged = yield from verdicts_on(evaluator.checks, value, run, meter, seconds, read_edit)
@@ -79,7 +81,10 @@ def check(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
         emit_failure(config, failure, message.id if message else None)
         failures = [*failures, failure]
         cause = parts.actor.prompts.render("refused", feedback=fenced(complaints(verdicts, success_score)))
-        turns = with_failure_turn(state, len(failures), shown=_rejected_turn(state, text), cause=cause)
+        # It has an id like an answer in the conversation, so that each protocol shows it in its own format.
+        rejected = AIMessage(bounded(text), id=f"{state['about']['id']}-{len(state['attempts'])}")
+        shown = [rejected] if text.strip() else []
+        turns = with_failure_turn(state, len(failures), shown=shown, cause=cause)
         update |= {"failure": failure, "failures": failures, "patch": turns}
     elif response_format is not None or given is not None:
         update["structured_response"] = value
@@ -111,13 +116,6 @@ def _edited_decision(state: State, text: str, message: AIMessage | None, name: s
     else:  # a tool's direct answer stays unchanged
         message = AIMessage(text, id=f"{state['about']['id']}-edited-{len(state['attempts'])}", name=name)
     return PendingDecision(action="finish", text=text, message=message, refused=False)
-
-
-def _rejected_turn(state: State, text: str) -> list[AnyMessage]:
-    """A rejected answer as later prompts show it."""
-    # It has an id like an answer in the conversation, so that each protocol shows it in its own format.
-    message = AIMessage(bounded(text), id=f"{state['about']['id']}-{len(state['attempts'])}")
-    return [message] if text.strip() else []
 
 
 def _read_formatted(

@@ -156,8 +156,6 @@ _REFUSED = frozenset(
     {"refusal", "content_filter", "content_filtered", "guardrail_intervened", "safety", "prohibited_content"}
 )
 """Finish reasons by which a provider itself refuses."""
-_MEDIA = ("image", "audio", "video", "file")
-"""Kinds of content that are an answer without any text."""
 
 
 def refusal_in(reply: AIMessage) -> str | None:
@@ -210,11 +208,6 @@ def cut_off(reply: AIMessage, earlier: Sequence[AnyMessage]) -> str | None:
 def cut_off_by_provider(reply: AIMessage, earlier: Sequence[BaseMessage]) -> str | None:
     """Like `cut_off`, for a reply that may not be a model's: only earlier replies with the name of a provider count."""
     return cut_off(reply, [cast("AnyMessage", m) for m in earlier if m.response_metadata.get("model_provider")])
-
-
-def media_in(reply: AIMessage) -> list[str]:
-    """The kinds of content in a reply other than text."""
-    return [block["type"] for block in reply.content_blocks if block["type"] in _MEDIA]
 
 
 def _finish_reasons(reply: BaseMessage) -> set[str]:

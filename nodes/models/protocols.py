@@ -18,9 +18,10 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ValidationError
 
 from langgraph_reflexion.nodes.exceptions import describe
-from langgraph_reflexion.nodes.models.calling import media_in, stopped_by_provider
+from langgraph_reflexion.nodes.models.calling import stopped_by_provider
 from langgraph_reflexion.nodes.models.decision_json import Invalid, names_a_field, read_object
 from langgraph_reflexion.nodes.models.transcript import (
+    MEDIA,
     bounded,
     calls_in,
     media_blocks,
@@ -94,7 +95,7 @@ class Native:
             return Decision(thought=reply.text, action="tool_call", calls=reply.tool_calls)
         if without_thinking(reply.text):
             return Decision(action="finish", final=reply.text)
-        if media := media_in(reply):
+        if media := [block["type"] for block in reply.content_blocks if block["type"] in MEDIA]:
             return Decision(action="finish", final=f"[{', '.join(media)}]")
         return Invalid("parse_error", "the reply is empty: it has no text and no call")
 

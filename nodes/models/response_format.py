@@ -236,11 +236,6 @@ def ask_for_json(
     return Reply(reply.message, reply.spent + COST_OF_NO_REPLY) if refused else reply
 
 
-def format_of(value: Any) -> ResponseFormat:
-    """The format of a value whose schema is not known: its class, or any JSON object."""
-    return ResponseFormat(type(value) if is_answer_type(type(value)) else {"type": "object"})
-
-
 def is_answer_type(thing: Any) -> bool:
     """Whether answers can be validated against this."""
     if get_origin(thing) in (Union, UnionType):
