@@ -175,13 +175,6 @@ class ErrorNotebook:
 
     rules_text, arules_text = both(_rules_text)
 
-    def _repeated(self, times: int) -> Plan[list[list[Finding]]]:
-        """The findings of mistakes made in at least so many runs, grouped by mistake."""
-        groups = findings.grouped((yield from self._read())[0])
-        return [group for group in groups if findings.repetitions(group) >= times]
-
-    repeated, arepeated = both(_repeated)
-
     # ------------------------------------------------------------ the store
 
     def _read(self) -> Plan[tuple[list[Finding], list[Mapping[str, Any]]]]:

@@ -29,8 +29,8 @@ from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.models.calling import call_silently, raise_control_flow
 from langgraph_reflexion.nodes.remember import foreign_texts
 from langgraph_reflexion.prompts import Prompts
-from langgraph_reflexion.schemas import Lesson, Origin, Trigger, Usage
-from langgraph_reflexion.state import Update, is_from_user, task_of
+from langgraph_reflexion.schemas import Lesson, Origin, Usage
+from langgraph_reflexion.state import Update, is_from_user
 from langgraph_reflexion.text.tokens import UNSPACED, normalize, tokens
 
 logger = logging.getLogger(__name__)
@@ -39,10 +39,6 @@ GRACE = 5.0
 """Seconds after its deadline in which an auditor can report the timeout."""
 STEPS_PER_TURN = 4
 """Most LangGraph steps of one turn of an auditor: decide, tool, observe, check."""
-REPEATED = 3
-"""Runs with a mistake before it is proposed as a lesson. Two may be chance."""
-MAX_SOURCES = 20
-"""Runs named as the sources of a lesson: the newest, so that the lesson does not grow with each run."""
 _FORGET = re.compile(
     r"(?P<order>\b(?<!\bi )(?<!\byou )(?:forget|unlearn|erase|remove|delete|drop|stop remembering)\b"
     r"|\b(?:do not|don['’]?t) remember\b)|\bno longer\b|[忘删]|不再",
@@ -98,14 +94,16 @@ class _NoAnswerError(Exception):
 
 def audit_errors(auditor: Auditor, run: AuditedRun, config: RunnableConfig) -> Waits[Update]:
     """Find what went wrong in the run, and save it in the notebook."""
-    messages, start, session = run["messages"], run["start"], run["session"]
+    messages, session = run["messages"], run["session"]
     try:
         question = errors_question(auditor.prompts, run)
         reply = yield from _ask(auditor, question, config)
         report = read_report(reply.text, run)
-        books, task = auditor.books(run, config), task_of(messages[start:])
+        books, findings = auditor.books(run, config), report.findings
         foreign = Foreign(_foreign_texts(messages, reply, books.lessons), _user_texts(messages))
-        findings = yield from _keep_findings(books, session, report, foreign, task)
+        if (notebook := books.notebook) is not None:
+            record = either(notebook.record, notebook.arecord, session, report.score, findings, foreign)
+            findings = yield record
     except Exception as fault:  # noqa: BLE001 - a model or a store: whatever it is costs this auditor alone
         return {"errors": _failure("The error auditor", fault)}
     return {"errors": {"score": report.score, "findings": findings, **_details(report, reply)}}
@@ -194,39 +192,6 @@ def _failure(who: str, fault: Exception) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------- keeping
-
-
-def _keep_findings(
-    books: Books, session: str, report: Report, foreign: Foreign, task: str
-) -> Waits[list[dict[str, Any]]]:
-    """Save the findings and return them. A mistake that is found often becomes a candidate lesson."""
-    notebook, lessons = books.notebook, books.lessons
-    if notebook is None:
-        return report.findings
-    kept: list[dict[str, Any]] = yield either(
-        notebook.record, notebook.arecord, session, report.score, report.findings, foreign
-    )
-    if lessons is not None and kept:
-        repeated = yield either(notebook.repeated, notebook.arepeated, REPEATED)
-        new = {finding["id"] for finding in kept}
-        for group in repeated:
-            if new & {finding["id"] for finding in group} and group[-1]["suggestion"]:
-                yield either(lessons.add, lessons.aadd, _lesson_of(group), task=task, foreign=foreign)
-    return kept
-
-
-def _lesson_of(group: Sequence[dict[str, Any]]) -> Lesson:
-    last = group[-1]
-    tool = last["tool"] if all(finding["tool"] == last["tool"] for finding in group) else None
-    return Lesson(
-        kind="rule",
-        text=last["suggestion"],
-        when=last["description"],
-        why=last["cause"],
-        tags=[last["category"]],
-        trigger=Trigger(tool=tool) if tool else None,
-        sources=list(dict.fromkeys(finding["session"] for finding in group if finding["session"]))[-MAX_SOURCES:],
-    )
 
 
 def _keep_memories(

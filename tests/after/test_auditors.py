@@ -349,34 +349,6 @@ async def test_no_word_of_an_auditor_is_in_a_stream_of_messages(on, agent, metho
     assert {message.text for _, (message, _) in parts} - {""} == {"done"}
 
 
-@pytest.mark.req("H7")
-def test_a_mistake_found_in_three_runs_becomes_a_candidate_lesson_by_the_same_gates(on, notebook, book):
-    worded = [
-        on.FINDING,
-        {**on.FINDING, "description": "The search tool was called with an empty query again."},
-        {**on.FINDING, "description": "An empty query was given to the search tool."},
-    ]
-    model = on.Cast(errors=[{"score": 60, "findings": [one]} for one in worded])
-    made = after_run(model, notebook=notebook, memory=book)
-    for i in range(3):
-        assert book.lessons() == []
-        made.audit(on.TALK, f"run-{i}")
-    (lesson,) = book.lessons()
-    assert (lesson.kind, lesson.text, lesson.status) == ("rule", on.FINDING["suggestion"], "candidate")
-    assert lesson.sources == ["run-0", "run-1", "run-2"]
-    assert lesson.trigger is not None
-    assert lesson.trigger.tool == "search"
-
-
-@pytest.mark.req("H7", "D2")
-def test_a_suggestion_that_no_gate_lets_through_becomes_no_lesson(on, notebook, book):
-    found = {**on.FINDING, "suggestion": "Be more careful next time."}
-    made = after_run(on.Cast(errors={"score": 60, "findings": [found]}), notebook=notebook, memory=book)
-    for i in range(4):
-        made.audit(on.TALK, f"run-{i}")
-    assert book.lessons() == []
-
-
 @pytest.mark.req("H2")
 @pytest.mark.parametrize("method", ["sync", "async"])
 async def test_a_store_that_fails_costs_what_is_kept_and_nothing_else(on, method):

@@ -44,7 +44,6 @@ async def test_the_awaited_twins_say_the_same(on, notebook):
     assert await notebook.aby_category("tool_misuse") == notebook.by_category("tool_misuse")
     assert await notebook.astatistics() == notebook.statistics()
     assert await notebook.arules_text() == notebook.rules_text()
-    assert await notebook.arepeated(1) == [[kept]]
     assert await notebook.aclear() == 1
     assert notebook.recent() == []
 
