@@ -100,6 +100,12 @@ _CARE_CHINESE = lazy_pattern(
     "|回答|答案|任务|尝试|粗心|懒惰|阅读|[再要些点请多做得好并别会试加]"
     f"|{'|'.join(sorted(STOP_BIGRAMS))}|[{''.join(sorted(PARTICLES))}]"
 )
+_SIMPLIFIED = str.maketrans(
+    "並別務劃畫嗎嘗為麼們個應該懶戶會時檢沒準確經總細繼續與計試誤認請謹讀質還進過這錯閱關須題專將點後來於",
+    "并别务划划吗尝为么们个应该懒户会时检没准确经总细继续与计试误认请谨读质还进过这错阅关须题专将点后来于",
+)
+"""The traditional characters of these words."""
+
 _UNSPACED = lazy_pattern(f"[{UNSPACED}]")
 _FIGURE = lazy_pattern(r"(?<!\d)\d+(?!\d|\s*(?:%|percent\b|[次遍倍]))")
 """A number that is part of the advice itself, not a count or an amount."""
@@ -157,7 +163,7 @@ def concrete(text: str) -> bool:
     words = [word for word in tokens(_CARE_PHRASE.sub("", text)) if not (word.isdecimal() or _UNSPACED.match(word))]
     return (
         any(_ADVERB.sub("", word) not in CARE for word in words)
-        or len(_CARE_CHINESE.sub("", "".join(_UNSPACED.findall(text)))) >= 2
+        or len(_CARE_CHINESE.sub("", "".join(_UNSPACED.findall(text)).translate(_SIMPLIFIED))) >= 2
         or _FIGURE.search(text) is not None
         or _CHOICE.search(text) is not None
     )

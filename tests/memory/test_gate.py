@@ -121,6 +121,13 @@ def test_an_honest_lesson_passes(text: str) -> None:
     assert said_of(text) is None
 
 
+@pytest.mark.req("C11", "C13")
+def test_a_reminder_to_take_care_in_traditional_chinese_says_nothing_either() -> None:
+    for text in ("下次更仔細一點。", "保持專注，避免錯誤。", "請認真閱讀題目，要更好地理解用戶的需求。"):
+        assert "take care" in (said_of(text) or ""), text
+    assert said_of("先確認時區，再安排會議。") is None
+
+
 @pytest.mark.req("D2", "C13")
 @pytest.mark.parametrize(("text", "reason"), BAD)
 def test_a_useless_lesson_is_refused_with_the_reason(text: str, reason: str) -> None:
