@@ -34,10 +34,12 @@ TOKEN_OVERHEAD = 14
 
 
 class Fit(NamedTuple):
-    """A lesson's score, and the part of it that comes from shared words; `None` if it fits for another reason."""
+    """A lesson's score, the part of it that comes from shared words (`None` if it fits for another reason), and the
+    failures it is for that not half of all lessons are for."""
 
     score: float
     words: float | None = None
+    failures: frozenset[str] = frozenset()
 
 
 class Selection(list[Lesson]):
@@ -68,9 +70,9 @@ def choose(
     At the start, a lesson is held back if runs do as well without it. If the best of those that would be shown is held
     back, so are the worse ones: they would only delay the runs without lessons that all are compared with. Nor is one
     shown beside a better one if it is expected to add less than `SIDE_GAIN` of what that one adds. After a failure, a
-    lesson that lost its last run is left out. Of several lessons for the same failure on the same occasion, and
-    of lessons that advise the opposite, only the one with the highest estimate is shown, with those that give the same
-    advice: so the run says whether that advice works.
+    lesson that lost its last run is left out. Of several lessons for the same failure (if half of all lessons are for
+    it, on the same occasion), and of lessons that advise the opposite, only the one with the highest estimate is shown,
+    with those that give the same advice: so the run says whether that advice works.
     """
     values, advice = estimates.values, estimates.advice
     on_record = {found.lesson.id: found for found in fitting if not is_vouched(found)}
@@ -144,12 +146,16 @@ def _in_order(
         for lesson in sorted((found.lesson for found in fitting), key=rank)
         if lesson.id in vouched or not any(_conflict(read(lesson.text), read(other.text)) for other in vouched.values())
     ]
+    none = frozenset[str]()
+    failures = {lesson.id: none if lesson.id in vouched else scores[lesson.id].failures for lesson in waiting}
     while waiting:
         first = waiting[0]
         rivals = {
             lesson.id: lesson
             for lesson in waiting
-            if lesson is first or are_rivals(lesson, first) or opposed(read(lesson.text), read(first.text))
+            if lesson is first
+            or are_rivals(lesson, first, one_kind=not failures[lesson.id].isdisjoint(failures[first.id]))
+            or opposed(read(lesson.text), read(first.text))
         }
         best = max(
             rivals.values(),
@@ -169,17 +175,18 @@ def is_vouched(found: StoredLesson) -> bool:
     return bool(found.lesson.name) or found.evidence.vouched
 
 
-def are_rivals(lesson: Lesson, other: Lesson) -> bool:
-    """Whether two lessons say what to do about the same failure on the same occasion.
+def are_rivals(lesson: Lesson, other: Lesson, *, one_kind: bool) -> bool:
+    """Whether two lessons say what to do about the same failure: if not `one_kind`, on the same occasion.
 
     Lessons from the same run belong together and are not rivals.
     """
-    if lesson.trigger is None or not lesson.when or set(lesson.sources) & set(other.sources):
+    if lesson.trigger is None or set(lesson.sources) & set(other.sources):
         return False
     if (lesson.kind == "strategy") != (other.kind == "strategy"):
         return False  # a strategy does not replace advice
     same_failure = lesson.trigger.signal is not None and lesson.trigger == other.trigger
-    return same_failure and likeness(lesson.when, other.when) >= SAME_LIKENESS
+    same_occasion = bool(lesson.when) and likeness(lesson.when, other.when) >= SAME_LIKENESS
+    return one_kind or (same_failure and same_occasion)
 
 
 def tokens_of(lesson: Lesson) -> int:

@@ -197,7 +197,7 @@ def _explained(
 
 
 def _why(found: StoredLesson, episode: Episode) -> str:
-    """Why it came up: by the failure before it, or by words that the task shares with it or a task that taught it."""
+    """Why it came up: the failure before it, or the words that the task shares with it or a task that taught it."""
     lesson = found.lesson
     step = episode.recalled_at.get(lesson.id)
     if step:
@@ -215,7 +215,9 @@ def _why(found: StoredLesson, episode: Episode) -> str:
         if shared := words.intersection(tokens(episode.task)):
             telling = sorted(shared, key=lambda word: (-len(word), word))[:MAX_NAMED]
             return f"{who} speaks of {', '.join(as_written.get(word, word).lower() for word in telling)}"
-    return "it is for the topic of the task, or the store's embedding model finds the two similar"
+    return (
+        "it is for the topic of the task, or for a failure of such tasks, or an embedding model finds the two similar"
+    )
 
 
 def hidden(shelf: Shelf, lesson: str) -> Plan[str | None]:

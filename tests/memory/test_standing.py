@@ -115,6 +115,31 @@ def test_lessons_for_other_occasions_of_a_like_failure_are_no_rivals(book: Lesso
     assert {lesson.text for lesson in found} == {BUSY, ROOM}
 
 
+def others(book: LessonBook, trigger: Trigger | None = None) -> None:
+    """Lessons for other kinds of task."""
+    for kind, text in (("a soup", "Add salt."), ("a sonnet", "Count syllables."), ("a lease", "Name the landlord.")):
+        remedy(book, text, when=kind, trigger=trigger or Trigger(signal="check_failed", fingerprint=kind))
+
+
+def test_lessons_for_a_failure_of_this_kind_of_task_are_rivals_on_any_occasion(book: LessonBook, clock: Any) -> None:
+    others(book)
+    late = remedy(book, LATE)
+    clock.pass_by(minutes=1)
+    remedy(book, "Compare all calendars first.", when="arranging appointments", sources=["r-0"])
+    assert recalled(book) == ["Compare all calendars first."], "it fits because the other one does"
+    credited(book, clock, "w", "r", shown=[late.id])
+    assert recalled(book) == [LATE]
+    book.approve(late.id)
+    assert set(recalled(book)) == {LATE, "Compare all calendars first."}, "what is approved has no rivals"
+
+
+def test_a_failure_that_half_of_all_lessons_are_for_brings_no_others(book: LessonBook) -> None:
+    others(book, Trigger(signal="check_failed", fingerprint=MARK))
+    remedy(book, LATE)
+    remedy(book, "Compare all calendars first.", when="arranging appointments", sources=["r-0"])
+    assert recalled(book) == [LATE]
+
+
 def test_lessons_for_two_failures_on_one_occasion_are_no_rivals(book: LessonBook) -> None:
     remedy(book, BUSY)
     remedy(book, ROOM, trigger=Trigger(signal="check_failed", fingerprint="check_failed||it names no room"))
