@@ -99,8 +99,8 @@ LIKE_BEST = 0.9
 best count. Set on the same seeds."""
 
 SAME_KIND = 0.2
-"""Lowest share of the lessons for a failure that fit a task, from which all of them do. At a third, half as much is
-gained in `benchmarks/natural.py`."""
+"""Lowest share of the lessons for a failure that fit a task, from which all of them do. A third gains little more than
+half as much on three seeds of four worlds of `benchmarks/natural.py`."""
 
 FEW_BOUND = 3
 """Lessons bound to one failure. If there are more, the failure says little: a check says the same of all answers."""
@@ -349,9 +349,11 @@ def _for_task(
             own = entry.item.value.get("topic")
             factor = 1.0 if own is None or GENERAL in (own, topic) else SAME_TOPIC if own == topic else 1 / SAME_TOPIC
             fit[key] = Fit(score * factor, max(score, 1.0))
-    fit = _with_same_failure(index, fit, weights, may_fit)
-    of_topic = (item.key for item in _of_custom_topic(index, topic, scores) if item.key not in fit and may_fit(item))
-    fit |= {key: Fit(1.0 + scores.get(key, 0.0)) for key in islice(of_topic, MAX_READ)}
+    if of_topic := _of_custom_topic(index, topic, scores):
+        more = (item.key for item in of_topic if item.key not in fit and may_fit(item))
+        fit |= {key: Fit(1.0 + scores.get(key, 0.0)) for key in islice(more, MAX_READ)}
+    else:
+        fit = _with_same_failure(index, fit, weights, may_fit)
     if not fit and topic != GENERAL:
         return {key: Fit(1.0 + scores.get(key, 0.0)) for key in _for_any_task_of_topic(index, topic, weights, may_fit)}
     return fit
@@ -363,8 +365,9 @@ def _with_same_failure(
     """The lessons that fit, and others for the same failures, because models name one kind of task in many words.
 
     If few lessons for a failure fit, another one does only if its `when` has a word of the task. A failure that half of
-    all lessons are for says nothing, because a check may say the same of every task. On seeds that no constant was set
-    on, this and showing one lesson for a failure at a time solve 2 more of 100 tasks of `benchmarks/natural.py`.
+    all lessons are for says nothing, because a check may say the same of every task. On four seeds of
+    `benchmarks/natural.py` that `SAME_KIND` was not set on, this and showing one lesson for a failure at a time solve
+    2 more of 100 tasks.
     """
     found = dict(fit)
     for failure in {mark for key in fit if key in index.items for mark in fingerprints(index.items[key].value)}:
