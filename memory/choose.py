@@ -34,8 +34,10 @@ TOKEN_OVERHEAD = 14
 
 
 class Fit(NamedTuple):
-    """A lesson's score, the part of it that comes from shared words (`None` if it fits for another reason), and the
-    failures it is for that not half of all lessons are for."""
+    """A lesson's score, and the part of it that comes from shared words; `None` if it fits for another reason.
+
+    `failures` are the fingerprints by which lessons are found for each other: fewer than half of all lessons have one.
+    """
 
     score: float
     words: float | None = None

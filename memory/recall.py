@@ -370,16 +370,16 @@ def _with_same_failure(
     2 more of 100 tasks.
     """
     found = dict(fit)
-    for failure in {mark for key in fit if key in index.items for mark in fingerprints(index.items[key].value)}:
+    fitting = filter(None, map(index.items.get, fit))  # another thread may forget one meanwhile
+    for failure in {mark for item in fitting for mark in fingerprints(item.value)}:
         bound = index.bound_to(failure)
         if 2 * len(bound) >= len(index.items):
             continue
         is_of_kind = len(bound & fit.keys()) >= SAME_KIND * len(bound)
         for key in bound:
-            entry = index.entries.get(key)
-            if entry is None or not usable(entry.item):
+            if (entry := index.entries.get(key)) is None:
                 continue
-            if key in fit or is_of_kind or not entry.when.isdisjoint(weights):
+            if (key in fit or is_of_kind or not entry.when.isdisjoint(weights)) and usable(entry.item):
                 known = found.get(key, Fit(share_met(index, entry.when, weights)))
                 found[key] = known._replace(failures=known.failures | {failure})
     return found
