@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar, cast
 
 from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
@@ -25,6 +26,7 @@ from langgraph_reflexion.text.json_text import map_texts, valid_text
 M = TypeVar("M", bound=BaseMessage)
 COST_OF_NO_REPLY = Usage(calls=1)
 """The cost of a call that raised: its tokens are not known."""
+NO_OBJECT = "its arguments are not a JSON object"
 
 
 class Reply(NamedTuple):
@@ -59,7 +61,8 @@ def call_model(
     if isinstance(given, BaseModel) and not isinstance(given, BaseMessage):  # of `with_structured_output`
         given = given.model_dump_json()
     reply = given if isinstance(given, AIMessage) else AIMessage(str(given))
-    fields = {name: getattr(reply, name) for name in ("tool_calls", "invalid_tool_calls", "additional_kwargs")}
+    calls, invalid = _valid_calls(reply) if reply.tool_calls or reply.invalid_tool_calls else ([], [])
+    fields = {"tool_calls": calls, "invalid_tool_calls": invalid, "additional_kwargs": reply.additional_kwargs}
     return Reply(with_valid_text(reply, **fields), usage_of(reply))
 
 
@@ -106,7 +109,7 @@ def _reply_in(error: Exception) -> AIMessage | None:
     call."""
     if isinstance(error, ValidationError) and error.title == "AIMessage":
         faults = [fault for fault in error.errors() if fault["loc"][:1] == ("tool_calls",)]
-        return _unread_calls([str(fault["input"]) for fault in faults], "its arguments are not a JSON object")
+        return _unread_calls([str(fault["input"]) for fault in faults], NO_OBJECT)
     body = getattr(error, "body", None)
     inner = body.get("error", body) if isinstance(body, dict) else None
     if isinstance(inner, dict) and inner.get("code") == "tool_use_failed":
@@ -132,6 +135,26 @@ def with_valid_text(message: M, **fields: Any) -> M:
     fields = map_texts({"content": message.content, **fields}, valid_text)
     changed = {name: value for name, value in fields.items() if getattr(message, name) != value}
     return message.model_copy(update=changed) if changed else message
+
+
+def _valid_calls(message: AIMessage) -> tuple[list[Any], list[Any]]:
+    """The calls with a name, arguments as a dict and an id as text. Anything else is an invalid call."""
+    calls, invalid = list[Any](), list[Any]()
+    for cut in cast("list[dict[str, Any]]", message.invalid_tool_calls):
+        invalid.append({**cut, "id": None if (call_id := cut.get("id")) is None else str(call_id)})
+    for call in cast("list[dict[str, Any]]", message.tool_calls):
+        name, args, call_id = call.get("name"), call.get("args"), call.get("id")
+        if isinstance(args, str):
+            with suppress(ValueError):
+                args = json.loads(args)
+        call_id = None if call_id is None else str(call_id)
+        if isinstance(name, str) and (args is None or isinstance(args, dict)):
+            calls.append({**call, "name": name, "args": args or {}, "id": call_id})
+        else:
+            error = NO_OBJECT if isinstance(name, str) else "it has no name"
+            broken = {"name": str(name or ""), "args": str(args), "id": call_id, "error": error}
+            invalid.append({**broken, "type": "invalid_tool_call"})
+    return calls, invalid
 
 
 def silent_config(config: RunnableConfig, name: str) -> RunnableConfig:

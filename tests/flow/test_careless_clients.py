@@ -34,6 +34,32 @@ class Careless(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=reply.model_copy())])
 
 
+def asking(**fields: Any) -> AIMessage:
+    """A call of `search` with some of its fields replaced."""
+    made = {"name": "search", "args": {"query": "Tuesday"}, "id": "one", "type": "tool_call", **fields}
+    return AIMessage("").model_copy(
+        update={"tool_calls": [{name: value for name, value in made.items() if value != "gone"}]}
+    )
+
+
+@pytest.mark.req("K1", "B11")
+@pytest.mark.parametrize(
+    "fields",
+    [{"id": "gone"}, {"id": None}, {"id": 7}, {"args": '{"query": "Tuesday"}'}],
+    ids=["no id", "an id of None", "a number as id", "arguments as text"],
+)
+def test_a_call_that_can_be_read_is_run(run, desk, fields):
+    seen = run(Careless(replies=[asking(**fields), AIMessage("11:00")]), [desk.search])
+    assert (seen.answer, seen.signals, desk.ran) == ("11:00", [], ["Tuesday"])
+
+
+@pytest.mark.req("K1", "A3")
+@pytest.mark.parametrize("fields", [{"args": "Tuesday"}, {"name": None}], ids=["no JSON", "no name"])
+def test_a_call_that_cannot_be_read_is_a_parse_error(run, desk, fields):
+    seen = run(Careless(replies=[asking(**fields), AIMessage("11:00")]), [desk.search])
+    assert (seen.answer, seen.signals, desk.ran) == ("11:00", ["parse_error"], [])
+
+
 @pytest.mark.graph_only("an error of the model is raised")
 @pytest.mark.req("A3", "A4")
 @pytest.mark.parametrize("wrapped", [False, True])
