@@ -139,9 +139,17 @@ def _answer_in(result: Any, call: ToolCall) -> ToolMessage | None:
 
 
 def _needs_await(tool: BaseTool | None, fault: Exception) -> bool:
-    """Whether a tool failed because it has only an async method, which the model cannot fix."""
-    is_async = tool is not None and type(tool)._arun is not BaseTool._arun and getattr(tool, "func", None) is None
-    return isinstance(fault, NotImplementedError) and is_async
+    """Whether a tool failed because it works only under `ainvoke`, which the model cannot fix."""
+    if not isinstance(fault, NotImplementedError):
+        return False
+    if "sync invocation" in str(fault):
+        return True
+    at = fault.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    # A class of the caller whose sync method says that it has none.
+    is_in_run = at is not None and at.tb_frame.f_code.co_name == "_run"
+    return is_in_run and tool is not None and type(tool)._arun is not BaseTool._arun
 
 
 def _seconds_left(parts: Parts, to_run: CallToRun, config: RunnableConfig) -> float | None:

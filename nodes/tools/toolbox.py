@@ -120,17 +120,25 @@ class Toolbox:
                 )
 
     def run(self, call: ToolCall, state: Any, config: RunnableConfig, seconds: float | None) -> Wait:
-        """Wait for one call. Its exceptions are raised unchanged."""
+        """Wait for one call. Its exceptions are raised unchanged. A tool that exits the process counts as failed."""
         given = tool_runtime(call, state, config, tools=list(self.node.tools_by_name.values()))
         if self.needs_state(call["name"]):  # only then may a tool read the config
             given = replace(given, config=ensure_config(config))
 
         # `ToolNode.invoke` starts a thread pool for each call. This is what it runs in that pool.
-        return within(
-            seconds,
-            lambda: self.node._run_one(call, "tool_calls", given),
-            lambda: self.node._arun_one(call, "tool_calls", given),
-        )
+        def run_one() -> Any:
+            try:
+                return self.node._run_one(call, "tool_calls", given)
+            except SystemExit as error:
+                raise RuntimeError(f"SystemExit: {error}") from error
+
+        async def arun_one() -> Any:
+            try:
+                return await self.node._arun_one(call, "tool_calls", given)
+            except SystemExit as error:
+                raise RuntimeError(f"SystemExit: {error}") from error
+
+        return within(seconds, run_one, arun_one)
 
 
 def toolbox_of(

@@ -154,7 +154,7 @@ def test_a_fault_at_each_call_ends_in_an_outcome_or_itself_and_nothing_is_lost(
 
 @pytest.mark.slow
 @pytest.mark.req("I7")
-@pytest.mark.parametrize("kind", [*FAULTS, MemoryError, RecursionError, UnicodeError])
+@pytest.mark.parametrize("kind", [*FAULTS, SystemExit, MemoryError, RecursionError, UnicodeError])
 def test_whatever_a_tool_raises_the_run_ends_with_an_outcome(kind: type[BaseException], workload: ModuleType) -> None:
     def search(query: str) -> str:
         """Look up free hours in the calendar."""

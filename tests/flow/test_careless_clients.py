@@ -97,10 +97,16 @@ def updates() -> Any:
     return Command(update=5)
 
 
+@tool
+def leaves() -> str:
+    """Leave the process."""
+    raise SystemExit(3)
+
+
 @pytest.mark.graph_only("LangChain's tool node runs the call")
 @pytest.mark.req("K1", "A5")
-def test_a_command_that_names_no_field_fails_like_any_other_tool(run, protocol):
-    model = RoleModel([call("updates"), say("11:00")])
-    seen = run(model, [updates], protocol=protocol, limits={"max_reflections": 0})
+@pytest.mark.parametrize(("broken", "why"), [(updates, "names no field"), (leaves, "SystemExit: 3")])
+def test_a_tool_that_does_what_no_tool_may_fails_like_any_other(run, broken, why, protocol):
+    seen = run(RoleModel([call(broken.name), say("11:00")]), [broken], protocol=protocol, limits={"max_reflections": 0})
     assert (seen.answer, seen.signals) == ("11:00", ["tool_error"])
-    assert "names no field" in seen.outcome.failures[0].evidence
+    assert why in seen.outcome.failures[0].evidence
