@@ -21,7 +21,7 @@ from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.records import TASKS, fingerprints
 from langgraph_reflexion.text.literals import MAX_TASK, literals_of, mask_secrets, names_of
 from langgraph_reflexion.text.task import EARLIER, LONG_TASK, TOPICS, sentences
-from langgraph_reflexion.text.tokens import UNSPACED, characters, tokens, tokens_of_piece
+from langgraph_reflexion.text.tokens import UNSPACED, characters, tokens, tokens_of_piece, word_set
 
 LOOKED_UP = 4000
 """Postings read for a query, rarest words first. Bounds a search in 100,000 lessons. No benchmark set reaches it."""
@@ -59,20 +59,30 @@ ANY_REQUEST = frozenset(
 )
 """Words that the `when` of any lesson may hold ("asked for …"): they are no part of its occasion."""
 
-NO_OCCASION = frozenset(
-    tokens(
-        """
-        answer apply asked context conversation general generally hold likes none prefer preference question
-        regardless reply request response run situation style task time user whatever whenever
-        """
-    )
-)
-"""Words of a `when` that means any task, beside stop words such as "any", "every" and "always"."""
+ANY = word_set("all always any anything each every everything general generally none regardless whatever whenever")
+"""Words that make a `when` mean any task, if all its other words are these:"""
 
-NO_OCCASION_CHINESE = frozenset(
-    "一不个中于任何偏全切务用户问题回在始答复好终对情总所无时候般请求话适间限喜况有次每通直下"
+IN_ALL_TASKS = word_set(
+    """
+    a across an answer answering answers applies ask asked asks at context conversation conversations for given holds in
+    is it of on question questions replies reply request requests response responses run runs situation task tasks the
+    time times to user users with you
+    """
 )
-"""The same as Chinese characters."""
+
+OF_THE_USER = word_set(
+    """
+    a an answer answering answers how in like likes of prefer preference preferences preferred prefers replies reply
+    response responses s style the their to user users want wants when
+    """
+)
+"""Words of a `when` that says no more than that the user likes it so."""
+
+ANY_IN_CHINESE = re.compile(
+    "(?:在|适用于|对于?)?(?:总是|始终|一直|一般|通用|无|不限|(?:任何|所有|每次|每个|一切|全部)的?"
+    "(?:任务|问题|请求|回答|回复|对话|时候|情况)?[下时中]?)"
+)
+OF_THE_USER_IN_CHINESE = re.compile("(?:回答|回复)(?:用户)?(?:问题)?时|(?:用户的?)?(?:回答|回复)?的?(?:偏好|喜好)")
 
 
 class Entry(NamedTuple):
@@ -257,12 +267,20 @@ class Index:
 
 
 def names_any_task(value: Mapping[str, Any]) -> bool:
-    """Whether a record is a preference, a fact or a named rule whose `when` names nothing that only some tasks have."""
-    if value.get("kind") not in ("preference", "project") and not value.get("name"):
+    """Whether a record is a preference, a project fact or a named rule whose `when` means any task.
+
+    That of a rule must say so; that of a preference or a fact must name nothing that only some tasks have.
+    """
+    is_fact = value.get("kind") in ("preference", "project")
+    if not is_fact and not value.get("name"):
         return False
-    clause = re.split("[,;.，；。]", str(value.get("when") or ""))[0]  # the first one counts
-    words = [word for word in tokens(clause) if not _UNSPACED.match(word)]
-    return NO_OCCASION.issuperset(words) and NO_OCCASION_CHINESE.issuperset(characters(clause))
+    clause = re.split("[,;.，；。]", str(value.get("when") or ""))[0].strip()  # the first one counts
+    words = set(re.findall(r"\w+", clause.casefold()))
+    if not words or clause.casefold() in ("n/a", "null") or ANY_IN_CHINESE.fullmatch(clause):
+        return True
+    if is_fact and (words <= OF_THE_USER or OF_THE_USER_IN_CHINESE.fullmatch(clause)):
+        return True
+    return not words.isdisjoint(ANY) and words <= ANY | IN_ALL_TASKS
 
 
 _LOCK = threading.Lock()

@@ -400,7 +400,10 @@ def test_an_occasion_that_every_task_meets_does_not_count(book_on: Any) -> None:
     ("kind", "when"),
     [
         ("rule", "the response is null"),
-        ("project", "asked for the price"),
+        ("rule", "n is given"),
+        ("rule", "answering the user"),
+        ("rule", "回答用户问题时"),
+        ("project", "asked for the time"),
         ("preference", "写邮件时"),
     ],
 )
