@@ -30,8 +30,7 @@ def verdict_on(answer, task=TASK, seen=SEEN):
     [
         ("Edith Barlow, in 1876.", "Barlow"),
         ("It was Edith Marlow, in 1867.", "1867"),
-        ("On 8 March 1876.", "8"),
-        ("On 7 May 1876.", "May"),
+        ("On 8 March 1876.", "8 March 1876"),
         ("Marlow patented it in Bradford.", "Bradford"),
         ('She said: "It runs, go away."', "It runs, go away."),
         ("She sold 1.3 million looms.", "1.3 million"),
@@ -83,6 +82,8 @@ def test_the_same_claim_may_be_written_differently(answer):
         ("埃菲尔铁塔高330米。", "330米", "331米"),
         ("Es kamen 3,5 Millionen Besucher.", "3.5 million", "3,6 Millionen"),
         ("Es kostete 7.799.401 Francs.", "7,799,401", "7.799.402 Francs"),
+        ("The point is (3, 5).", "(3,5)", "(3,6)"),
+        ("Rooms 12,14 are free.", "12 and 14", "12 and 15"),
     ],
 )
 def test_numbers_are_compared_as_other_languages_write_them(seen, right, wrong):

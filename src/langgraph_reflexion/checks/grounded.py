@@ -17,8 +17,8 @@ from langgraph_reflexion.text.tokens import STOP_WORDS, UNSPACED, stem, word_set
 
 SHORT_ANSWER = 6
 """Most words of an answer that is a single claim, in which each word counts. HotpotQA's answers have 1 to 6."""
-MAX_ANSWER = 20_000
-"""Characters of an answer that are read: some ten pages."""
+MAX_ANSWER, MAX_SOURCE = 20_000, 500_000
+"""Characters that are read: a long page of answer, and some hundred pages of observations, take about a second."""
 
 _MONTH_NAMES = "january february march april may june july august september october november december"
 MONTHS = {form: i for i, name in enumerate(_MONTH_NAMES.split(), 1) for form in (name, name[:3])} | {"sept": 9}
@@ -36,9 +36,19 @@ _WORD_VALUES |= {word: 10 * i for i, word in enumerate(_TENS.split(), 2)} | {"do
 _SCALES = {"hundred": 1e2, "thousand": 1e3, "k": 1e3, "million": 1e6, "m": 1e6, "mn": 1e6, "billion": 1e9, "bn": 1e9}
 _SCALES |= {"trillion": 1e12, "万": 1e4, "亿": 1e8}
 
-_MONTH = "|".join(sorted(map(str.title, MONTHS), key=len, reverse=True))
-_DATE = re.compile(r"\b(\d{1,4})[-/.](\d{1,2})[-/.](\d{1,4})\b")
-_MONTH_IN_DATE = re.compile(rf"\d(?:st|nd|rd|th)?(?: of)? ({_MONTH})\b|\b({_MONTH})\b\.?,? (?:of )?\d")
+_MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
+_DATES = (
+    re.compile(
+        rf"(?P<d>\d{{1,2}})(?:st|nd|rd|th)?(?: of)?\s+(?P<m>{_MONTH})\b\.?,?(?:\s+(?P<y>\d{{4}}))?", re.IGNORECASE
+    ),
+    re.compile(
+        rf"\b(?P<m>{_MONTH})\b\.?\s+(?P<d>\d{{1,2}})(?:st|nd|rd|th)?\b(?!\d),?(?:\s+(?P<y>\d{{4}}))?", re.IGNORECASE
+    ),
+    re.compile(rf"\b(?P<m>{_MONTH})\b\.?,?\s+(?:of\s+)?(?P<y>\d{{4}})\b", re.IGNORECASE),
+    re.compile(r"\b(?P<y>\d{4})[-/.](?P<m>\d{1,2})[-/.](?P<d>\d{1,2})\b"),
+    re.compile(r"(?P<y>\d{4})年(?:(?P<m>\d{1,2})月)?(?:(?P<d>\d{1,2})[日号])?"),
+)
+_DIGITS_DATE = re.compile(r"\b(?P<a>\d{1,2})[/.](?P<b>\d{1,2})[/.](?P<y>\d{4})\b")
 _DIGITS = re.compile(
     rf"(?<![^\W{UNSPACED}])(?<![.,])[-−]?"
     r"(?P<n>\d{1,3}(?:[, ]\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3}){2,}|\d+(?:\.\d+|,\d\d?(?![\d,]))?|\.\d+)"
@@ -91,8 +101,8 @@ def grounded() -> Check:
     """
 
     def judge(answer: Any, run: Run) -> Waits[Verdict]:
-        text = content_of(answer)[:MAX_ANSWER]
-        source = "\n".join([run.task, *run.observations])
+        text = _cut_middle(content_of(answer), MAX_ANSWER)
+        source = _relevant_part("\n".join([run.task, *run.observations]), text)
 
         # A long source takes a second, so the event loop does not read it.
         unknown = yield in_thread(lambda: dict.fromkeys(_unknown_in(text, run.task, source)), own=True)
@@ -100,6 +110,26 @@ def grounded() -> Check:
         return Verdict(passed=not issues, issues=issues)
 
     return Check("grounded", judge, reads_run=True)
+
+
+def _cut_middle(text: str, most: int) -> str:
+    """Return the text, or both its ends without a note on the cut, which would be read as a claim."""
+    return text if len(text) <= most else f"{text[: most * 3 // 4]}\n{text[-(most // 4) :]}"
+
+
+def _relevant_part(source: str, answer: str) -> str:
+    """Return the source. Of a very long one, the sentences that share a word with the answer, or that have digits if
+    the answer has."""
+    if len(source) <= MAX_SOURCE:
+        return source
+    wanted = set(re.findall(r"\w{2,}", answer.casefold()))
+    has_numbers = re.search(r"\d", answer) is not None
+    kept = [
+        part
+        for part in re.split(r"(?<=[.!?。\n])", source)
+        if not wanted.isdisjoint(re.findall(r"\w{2,}", part.casefold())) or (has_numbers and re.search(r"\d", part))
+    ]
+    return _cut_middle("".join(dict.fromkeys(kept)), MAX_SOURCE)
 
 
 def _unknown_in(answer: str, question: str, text: str) -> Iterator[str]:
@@ -111,17 +141,23 @@ def _unknown_in(answer: str, question: str, text: str) -> Iterator[str]:
     for quote in quotes:
         if not all(source.has(part) for part in re.split(r"\.{3}|…", quote)):
             yield f'"{quote}"'
-    rest = _QUOTED.sub(" ", answer)
+    dates, rest = dates_in(_QUOTED.sub(" ", answer))
+    for written in dict.fromkeys(date.text for date in dates):
+        if not any(source.has_date(date) for date in dates if date.text == written):
+            yield written
     is_computed, is_approximate = bool(_COMPUTES.search(question)), bool(_APPROXIMATE.search(answer))
     for number in numbers_in(rest):
         # "First I looked it up" and "one of the two" claim no number.
         claims = not number.in_words or number.value > 12 or is_short
-        if claims and not source.has_number(number.value, is_computed, is_approximate):
+        readings = [reading for reading in ((number.value,), number.listed) if reading]
+        if claims and not any(
+            all(source.has_number(value, is_computed, is_approximate) for value in reading) for reading in readings
+        ):
             yield number.text
     names = _german_names_in(rest) if is_german(rest) else _names_in(rest)
     unknown_names = [name for name in names if not source.has_name(name)]
     yield from unknown_names
-    has_numbers = any(True for _ in numbers_in(rest))
+    has_numbers = bool(dates) or any(True for _ in numbers_in(rest))
     if is_short and not (quotes or unknown_names or has_numbers or _CLAIMS_NOTHING.search(answer)):
         yield from _unknown_words(answer, source)  # next to a number, ordinary words are its unit
 
@@ -217,7 +253,11 @@ class _Source:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.numbers = {round(number.value, 6) for number in numbers_in(text)}
+        self.dates, rest = dates_in(text)
+        found = list(numbers_in(rest))
+        self.numbers = {round(number.value, 6) for number in found}
+        self.numbers |= {float(n) for date in self.dates for n in date.numbers}
+        self._listed = {value for number in found for value in number.listed}
         self._padded = f" {_normalize(text)} "
         self._words = frozenset(self._padded.split())
         self._stems = frozenset(map(stem, self._words))
@@ -255,6 +295,15 @@ class _Source:
             return True
         return all(self.has_word(word) for word in _normalize(name).split() if word not in _NAME_PARTICLES)
 
+    def has_date(self, date: Date) -> bool:
+        """Whether it has this date, or all its numbers and no other date of the same year or day."""
+        if any(date.is_part_of(known) for known in self.dates):
+            return True
+        similar = (known for known in self.dates if known.year == date.year or known.day == date.day)
+        if date.month and any(known.month for known in similar):
+            return False
+        return all(float(number) in self.numbers for number in date.numbers)
+
     def has_number(self, value: float, is_computed: bool, is_approximate: bool) -> bool:
         """Whether it has this number: also in thousands or millions, about, or as a result of its own numbers."""
         if self._has(value):
@@ -268,7 +317,7 @@ class _Source:
         return is_computed and self._is_computable(value)
 
     def _has(self, value: float) -> bool:
-        return round(value, 6) in self.numbers
+        return round(value, 6) in self.numbers or value in self._listed
 
     def _is_computable(self, value: float) -> bool:
         """Whether it is a small count, the sum of all numbers, or the result of one operation on two of them."""
@@ -296,21 +345,62 @@ class Number:
     text: str
     value: float
     in_words: bool = False
+    listed: tuple[float, ...] = ()
+    """The two numbers if the comma of 3,5 separates them."""
+
+
+@dataclass(frozen=True)
+class Date:
+    """A date as it is written; a part that is not given is None."""
+
+    text: str
+    year: int | None
+    month: int | None
+    day: int | None
+
+    def is_part_of(self, other: Date) -> bool:
+        """Whether the other date says everything that this one says."""
+        pairs = ((self.year, other.year), (self.month, other.month), (self.day, other.day))
+        return all(ours is None or ours == theirs for ours, theirs in pairs)
+
+    @property
+    def numbers(self) -> list[int]:
+        """Year and day, where given."""
+        return [part for part in (self.year, self.day) if part is not None]
+
+
+def dates_in(text: str) -> tuple[list[Date], str]:
+    """Return the dates in a text, and the text without them. 02/10/1763 is read as both possible dates."""
+    found: list[Date] = []
+
+    def take(match: re.Match[str]) -> str:
+        parts = {key: value for key, value in match.groupdict().items() if value}
+        month = parts.get("m", "")
+        number = MONTHS.get(month.lower(), int(month) if month.isdigit() else None) if month else None
+        day, year = (int(parts[key]) if key in parts else None for key in ("d", "y"))
+        found.append(Date(match[0].strip(" ,."), year, number, day))
+        return " "
+
+    def take_both(match: re.Match[str]) -> str:
+        a, b, year = int(match["a"]), int(match["b"]), int(match["y"])
+        found.extend(Date(match[0], year, month, day) for month, day in ((a, b), (b, a)) if month <= 12)
+        return " "
+
+    for pattern in _DATES:
+        text = pattern.sub(take, text)
+    return found, _DIGITS_DATE.sub(take_both, text)
 
 
 def numbers_in(text: str) -> Iterator[Number]:
-    """Return the numbers in a text, in digits and in words. A date is its numbers, whose month may have a name."""
-    text = _DATE.sub(r"\1 \2 \3", text)
+    """Return the numbers in a text, in digits and in words."""
     for match in _DIGITS.finditer(text):
         digits = re.sub(r",(\d\d?)$", r".\1", match["n"])  # 3,5 is a decimal comma, 3,500 is not
         value = float(re.sub(r"[, ]", "", digits if digits.count(".") < 2 else digits.replace(".", "")))
         scale = match["s"]
         if scale == "m" and text[max(0, match.start() - 1) : match.start()] not in ("$", "€", "£"):
             scale = None  # metres
-        yield Number(match[0].strip(), value * (_SCALES[scale.lower()] if scale else 1))
-    for match in _MONTH_IN_DATE.finditer(text):
-        name = match[1] or match[2]
-        yield Number(name, MONTHS[name.lower()])
+        listed = tuple(map(float, digits.split("."))) if digits != match["n"] else ()
+        yield Number(match[0].strip(), value * (_SCALES[scale.lower()] if scale else 1), listed=listed)
     for match in _IN_WORDS.finditer(text):
         words = re.split(r"[ -]+(?:and[ -]+)?", match[0].lower())
         yield Number(match[0], _value_of(words), in_words=True)
