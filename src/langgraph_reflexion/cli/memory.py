@@ -282,10 +282,9 @@ class BookSession(Session):
         if len({Path(place).expanduser().resolve() for place in (self.args.store, self.args.to)}) == 1:
             raise WrongUse("--to names the store itself: name another file or database")
         with open_store(self.args.to, create=True) as target:
-            # Of a lesson these fields are embedded, of other records none.
-            copied = copy_store(
-                self.store, target, index=lambda item: ["text", "when"] if item.namespace[-1] == "lessons" else False
-            )
+            # The fields that are embedded. Other records have none.
+            embedded = {"lessons": ["text", "when"], "episodes": ["task"]}
+            copied = copy_store(self.store, target, index=lambda item: embedded.get(item.namespace[-1], False))
         text = f"{count_of(copied.items, 'item')} in {count_of(copied.namespaces, 'namespace')} copied"
         return self.show(copied._asdict(), text)
 
