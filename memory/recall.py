@@ -364,7 +364,7 @@ def _with_same_failure(
 ) -> dict[str, Fit]:
     """The lessons that fit, and others for the same failures, because models name one kind of task in many words.
 
-    If few lessons for a failure fit, another one does only if its `when` has a word of the task. A failure that half of
+    If only one fits, or few of many, another one does only if its `when` has a word of the task. A failure that half of
     all lessons are for says nothing, because a check may say the same of every task. On four seeds of
     `benchmarks/natural.py` that `SAME_KIND` was not set on, this and showing one lesson for a failure at a time solve
     2 more of 100 tasks.
@@ -375,7 +375,7 @@ def _with_same_failure(
         bound = index.bound_to(failure)
         if 2 * len(bound) >= len(index.items):
             continue
-        is_of_kind = len(bound & fit.keys()) >= SAME_KIND * len(bound)
+        is_of_kind = len(bound & fit.keys()) >= max(2, SAME_KIND * len(bound))  # one may fit by chance
         for key in bound:
             if (entry := index.entries.get(key)) is None:
                 continue

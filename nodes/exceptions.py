@@ -149,7 +149,7 @@ def is_lost_connection(error: BaseException) -> bool:
         return False
     # `langchain-openai` shares its connections between agents: one kept open by an earlier `asyncio.run` is dead. A
     # stream may end before its first chunk. And a failed reply of OpenAI's Responses API is a `ValueError`.
-    if isinstance(error, (RuntimeError, ValueError)) and any(words in str(error) for words in _LOST_IN_WORDS):
+    if type(error) in (RuntimeError, ValueError) and any(words in str(error) for words in _LOST_IN_WORDS):
         return True
     return any(kind.__name__.lower().endswith(_LOST_CONNECTION) for kind in type(error).__mro__)
 

@@ -117,7 +117,8 @@ def test_lessons_for_other_occasions_of_a_like_failure_are_no_rivals(book: Lesso
 
 def others(book: LessonBook, trigger: Trigger | None = None) -> None:
     """Lessons for other kinds of task."""
-    for kind, text in (("a soup", "Add salt."), ("a sonnet", "Count syllables."), ("a lease", "Name the landlord.")):
+    kinds = {"a soup": "Add salt.", "a sonnet": "Count syllables.", "a lease": "Name the landlord."}
+    for kind, text in kinds.items():
         remedy(book, text, when=kind, trigger=trigger or Trigger(signal="check_failed", fingerprint=kind))
 
 
@@ -125,12 +126,28 @@ def test_lessons_for_a_failure_of_this_kind_of_task_are_rivals_on_any_occasion(b
     others(book)
     late = remedy(book, LATE)
     clock.pass_by(minutes=1)
-    remedy(book, "Compare all calendars first.", when="arranging appointments", sources=["r-0"])
+    remedy(book, "Compare all calendars first.", when="a meeting or an appointment to arrange", sources=["r-0"])
     assert recalled(book) == ["Compare all calendars first."], "it fits because the other one does"
     credited(book, clock, "w", "r", shown=[late.id])
     assert recalled(book) == [LATE]
     book.approve(late.id)
     assert set(recalled(book)) == {LATE, "Compare all calendars first."}, "what is approved has no rivals"
+
+
+def test_one_lesson_that_fits_brings_none_that_shares_no_word_with_the_task_and_two_do(
+    book: LessonBook, clock: Any
+) -> None:
+    others(book)
+    remedy(book, LATE)
+    clock.pass_by(minutes=1)
+    remedy(book, "Compare all calendars first.", when="arranging appointments", sources=["r-0"])
+    assert recalled(book) == [LATE], "one may fit by chance"
+    remedy(book, "Add a heading.", when="a report", trigger=Trigger(signal="check_failed", fingerprint="a report"))
+    remedy(book, BUSY)
+    clock.pass_by(minutes=1)
+    remedy(book, "Ask who is away.", when="arranging appointments", sources=["r-1"])
+    remedy(book, "Add a date.", when="a letter", trigger=Trigger(signal="check_failed", fingerprint="a letter"))
+    assert recalled(book) == ["Ask who is away."]
 
 
 def test_a_failure_that_half_of_all_lessons_are_for_brings_no_others(book: LessonBook) -> None:

@@ -119,6 +119,7 @@ def test_a_reply_of_openais_responses_api_that_failed_on_the_server_is_a_lost_co
     with pytest.raises(ValueError, match=code) as caught:
         model.invoke("When is a room free?")
     assert is_lost_connection(caught.value) is lost
+    assert not is_lost_connection(UnicodeError(code)), "a more exact error is none"
 
 
 @pytest.mark.req("B8")
