@@ -3,7 +3,8 @@
 A lesson must first pass a hard filter: status, expiry, and a tool that the agent has. Then one score of words says how
 well it fits: how rare the shared words are, how much of the lesson's `when` is met, and how long the lesson is. One
 threshold, which grows with the length of the task, says whether that is enough. If the store has an embedding model,
-the similarity counts in the same score, as far as it is above that of unrelated texts.
+the similarity counts in the same score, as far as it is above that of unrelated texts. What fits brings other lessons
+for the same failure with it.
 """
 
 from __future__ import annotations
