@@ -34,7 +34,7 @@ def after_run(
     `failed` why an auditor gave no result.
 
     Args:
-        model: The auditors' model: a chat model, its name, or any `model` of `create_reflexion_agent`.
+        model: The auditors' model: a chat model, its name, or any other `model` that `create_reflexion_agent` takes.
         notebook: Where findings are saved. With neither this nor `memory`, an agent of this package uses its own
             memory.
         memory: Where memories are saved: a book, or a policy whose namespace is filled in for each run.

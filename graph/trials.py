@@ -57,13 +57,13 @@ def create_trial_graph(
     name: str = "trials",
     clock: Callable[[], datetime] | None = None,
 ) -> CompiledStateGraph[State, ContextT, Any, Any]:
-    """A graph that retries a worker until the checks accept its answer, or until trying again is of no use.
+    """A graph that retries a worker until the checks accept its answer, or until another attempt would not help.
 
     The input is `{"messages": [...]}`. The output has `messages` with the answer, and `outcome`. Each attempt
     gets the conversation and, before the task, the lessons that fit. Later attempts also get what `strategy` selects.
 
     Args:
-        worker: A chat model or its name, a function of the prompt, a Runnable of it, or a compiled graph.
+        worker: A chat model or its name, a function or `Runnable` of the prompt, or a compiled graph.
         checks: Functions of (answer, run) that return a `Verdict`, a bool, a score, a complaint or None.
         strategy: What later attempts see of earlier ones: nothing (`none`), the last trial and all mistakes so far
             (`last_trial`), the reflections (`reflexion`), or `both`, which is `last_trial` if no model can reflect.

@@ -64,8 +64,8 @@ class LessonBook:
     waits has an async twin whose name begins with `a`. Several books, threads and processes may share a namespace:
     nothing is lost or counted twice. If you open a new book for each run, pass the same `indexes`, which makes searches
     faster. The fields of a namespace such as `("planner", "{user_id}")` are filled from `context`, as in a run. With
-    `MemoryPolicy(by_user=True)`, the book is that of the context's `user_id`. `prompts` are for a guard and
-    `distill`.
+    `MemoryPolicy(by_user=True)`, the book is that of the context's `user_id`. `prompts` are those for a guard
+    and for `distill`.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class LessonBook:
         foreign: Foreign | Collection[str] = (),
         doubt: str | None = None,
     ) -> Plan[Written]:
-        """Add a lesson, at most as a candidate. If a similar lesson is known, the evidence is added to that one.
+        """Add a lesson, never as active. If a similar lesson is known, the evidence is added to that one.
 
         A lesson that restates `task` or `answer` is refused. `foreign` holds the texts of tools, files, pages and
         errors in the run: a lesson that copies one of them is quarantined. So is a lesson with a `doubt`, the caller's

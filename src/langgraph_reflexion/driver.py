@@ -223,7 +223,9 @@ def model_named(name: str, **settings: Any) -> BaseChatModel:
     """The model of a `provider:model` string; `openai:` needs nothing more, others need `langchain`."""
     provider, _, model = name.partition(":")
     if not provider.strip() or (":" in name and not model.strip()):
-        raise ModelError(f"The model {name!r} cannot be made: a name is 'provider:model', such as 'openai:gpt-4o-mini'")
+        raise ModelError(
+            f"The model {name!r} cannot be created: a name is 'provider:model', such as 'openai:gpt-4o-mini'"
+        )
     try:
         if provider == "openai" and model:
             from langchain_openai import ChatOpenAI
@@ -233,10 +235,10 @@ def model_named(name: str, **settings: Any) -> BaseChatModel:
         return cast("BaseChatModel", chat_models.init_chat_model(name, **settings))
     except ModuleNotFoundError as error:
         if error.name not in ("langchain", "langchain.chat_models"):
-            raise ModelError(f"The model {name!r} cannot be made: {error}") from error
+            raise ModelError(f"The model {name!r} cannot be created: {error}") from error
         raise ModelError(
             f"The model {name!r} needs `pip install langchain` and its provider's package; "
             "`openai:<name>` works without, with OPENAI_BASE_URL for servers that speak the same"
         ) from None
     except Exception as error:  # each provider's client has its own exceptions
-        raise ModelError(f"The model {name!r} cannot be made: {error}") from error
+        raise ModelError(f"The model {name!r} cannot be created: {error}") from error

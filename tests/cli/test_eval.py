@@ -343,7 +343,7 @@ def test_a_check_of_your_own_grades_every_answer(
 @pytest.mark.parametrize(
     ("words", "printed"),
     [
-        (["--check", "towns"], "--check is module:name, such as office:is_free, got 'towns'"),
+        (["--check", "towns"], "--check must be module:name, such as office:is_free, got 'towns'"),
         (["--check", "json:dumps"], "must take (answer, run)"),
         (["--check", "json:nothing"], "--check json:nothing: AttributeError"),
         (["--check", "json:dumps", "--judge", "simulated"], "pass only one of the two"),

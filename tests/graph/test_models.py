@@ -313,7 +313,7 @@ def test_a_name_of_another_provider_without_langchain_says_what_to_install(monke
 
 def test_a_provider_whose_package_is_missing_is_reported_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "langchain_mistralai", None)
-    with pytest.raises(ModelError, match=r"'mistralai:large' cannot be made.*pip install"):
+    with pytest.raises(ModelError, match=r"'mistralai:large' cannot be created.*pip install"):
         create_reflexion_agent("mistralai:large")
 
 
@@ -321,7 +321,7 @@ def test_a_provider_whose_package_is_missing_is_reported_with_what_to_install(mo
     "name", ["nonsense", "nobody:some-model", "", "openai:", "openai:gpt-4o-mini", "gpt-4o-mini", "azure_openai:x"]
 )
 def test_an_unknown_model_or_a_missing_key_is_one_clear_error(name: str) -> None:
-    with pytest.raises(ModelError, match="cannot be made"):
+    with pytest.raises(ModelError, match="cannot be created"):
         create_reflexion_agent(name)
 
 

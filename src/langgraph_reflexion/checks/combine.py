@@ -40,7 +40,7 @@ def _in_turn(name: str, members: Sequence[NamedCheck], *, stop_at_refusal: bool)
 
 
 def any_of(*checks: Any) -> Check:
-    """Accept an answer that one check accepts. Checks without a model run first, and none runs after an acceptance."""
+    """Accept an answer that at least one check accepts. Checks run until one does, those without a model first."""
     members = members_of("any_of", checks)
 
     def judge(answer: Any, run: Run) -> Waits[Verdict]:

@@ -236,7 +236,7 @@ def _graph_answer(final: Any) -> str:
         return to_json(structured).decode()
     messages = field_of(final, "messages")
     if not messages:
-        raise ValueError("the graph that judges gave no `messages` and no `structured_response`")
+        raise ValueError("the judge graph returned neither `messages` nor `structured_response`")
     return str(messages[-1].text)
 
 
@@ -390,7 +390,8 @@ def _agree(reply: str, answer: str) -> bool:
 def human_review(share: float = 1.0) -> Check:
     """Pause for a person, who accepts (`True`), rejects (`{"refuse": reason}`) or edits (`{"edit": text}`).
 
-    With a share below 1, a person sees only this share of the answers, always the same ones. The others get no verdict.
+    With a share below 1, a person sees only this share of the answers, and the others get no verdict. The same answer
+    to the same task always gets the same choice.
     """
     if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
         raise ValueError(f"`share` must be a number from 0 to 1, got {share!r}")

@@ -136,7 +136,7 @@ def _add_run(commands: Any) -> None:
     add("--model", metavar="NAME", required=True, help="provider:name, such as openai:gpt-4o-mini")
     add("--base-url", metavar="URL", type=url, help="a server that speaks OpenAI's protocol")
     add("--tools", metavar="MODULE:NAME", help="a list of tools in your own module")
-    add("--protocol", choices=("auto", "tools", "json"), default="auto", help="how calls are made")
+    add("--protocol", choices=("auto", "tools", "json"), default="auto", help="how the model calls tools")
     add("--max-steps", metavar="N", type=positive, help="maximum number of decisions")
     add("--deadline", metavar="SECONDS", type=seconds, help="maximum time")
     add("--store", metavar="FILE", help="keep lessons in this file, or at a postgresql:// address")
@@ -149,21 +149,25 @@ def _add_eval(commands: Any) -> None:
         "eval",
         "evaluate.evaluate",
         "run set-ups on a file of tasks, and compare their accuracy",
-        "Try set-ups on a file of tasks. Each finished task is kept at once: repeat the command to continue after an "
+        "Run set-ups on a file of tasks. Each finished task is saved at once: repeat the command to continue after an "
         "interruption.",
         "eval shipped --setups cot,cot+reflexion --model openai:gpt-4o-mini",
     ).add_argument
     add("tasks", metavar="TASKS.jsonl", help="a file of tasks in our format or HotpotQA's, or `shipped`")
     add("--setups", metavar="A,B", type=names, default=("all",), help="set-ups by name; all by default")
     add("--model", metavar="NAME", required=True, help="provider:name, such as openai:gpt-4o-mini")
-    add("--judge", metavar="NAME", help="a model that judges the answers; by default they are compared")
+    add(
+        "--judge",
+        metavar="NAME",
+        help="a model that judges the answers; by default they are compared with the right ones",
+    )
     add("--check", metavar="MODULE:NAME", help="your own check for every answer, a function of (answer, run)")
-    add("--reflector", metavar="NAME", help="a model for the reflections; by default the same")
+    add("--reflector", metavar="NAME", help="a model for the reflections; by default --model")
     add("--base-url", metavar="URL", type=url, help="a server that speaks OpenAI's protocol")
     for role in ("judge", "reflector"):
         add(f"--{role}-base-url", metavar="URL", type=url, help=f"the {role}'s server, else --base-url")
     add("--temperature", metavar="T", type=finite, help="the model's temperature")
-    add("--protocol", choices=("auto", "tools", "json"), default="auto", help="how ReAct set-ups make calls")
+    add("--protocol", choices=("auto", "tools", "json"), default="auto", help="how ReAct set-ups call tools")
     add("--tools", metavar="MODULE:NAME", help="tools of the ReAct set-ups; by default a search over the passages")
     add("--context", choices=("supporting", "all"), default="supporting", help="passages for set-ups with context")
     add("--reflection", choices=("structured", "free"), default="structured", help="the format of a reflection")
@@ -186,7 +190,7 @@ def _add_compare(commands: Any) -> None:
         "compare",
         "compare.compare",
         "compare two runs of eval, task by task",
-        "Compare two runs of eval, paired by task, with an interval.",
+        "Compare two runs of eval, paired by task, with a confidence interval.",
     ).add_argument
     add("first", metavar="A", type=Path, help="the folder of a run")
     add("second", metavar="B", type=Path, help="the folder of another run")
@@ -221,12 +225,12 @@ def _add_memory(commands: Any) -> None:
     verb("retire", "stop showing a lesson, and keep it", "ID").add_argument("--why", metavar="TEXT", default="")
     verb("restore", "bring back a lesson that is retired, superseded or quarantined", "ID")
     _add_yes(verb("forget", "delete a lesson with its vectors, evidence and history permanently", "ID"))
-    undo = verb("undo", "undo a change, all that a run changed, or all since a time")
-    undo.add_argument("what", metavar="CHANGE|RUN", nargs="?", help="an id that `history` shows, or a run's")
+    undo = verb("undo", "undo a change, everything a run changed, or everything since a time")
+    undo.add_argument("what", metavar="CHANGE|RUN", nargs="?", help="the id of a change (see `history`) or of a run")
     undo.add_argument("--since", metavar="TIME", type=time, help="such as 2031-03-04T12:00+01:00")
     distill = verb("distill", "summarize similar lessons in one pattern; they stay")
     distill.add_argument("--model", metavar="NAME", help="writes the patterns; by default the best wording is used")
-    distill.add_argument("--base-url", metavar="URL", type=url, help="the address of your own server for openai:<name>")
+    distill.add_argument("--base-url", metavar="URL", type=url, help="a server that speaks OpenAI's protocol")
     export = verb("export", "write lessons as JSON Lines that can be read, compared and edited")
     export.add_argument("file", metavar="FILE", nargs="?", default="-", help="the file to write, else standard output")
     _add_filters(export)
@@ -301,7 +305,7 @@ def _add_verbs(command: argparse.ArgumentParser, run: str) -> Callable[..., argp
 
 def _add_filters(parser: argparse.ArgumentParser) -> None:
     for name in FILTERS:
-        help = f"with this {name}; may be given again"
+        help = f"with this {name}; can be repeated"
         parser.add_argument(f"--{name}", metavar="WORD", action="append", help=help)
 
 

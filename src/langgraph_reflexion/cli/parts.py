@@ -30,7 +30,7 @@ def make_model(name: str, base_url: str | None, option: str = "--model", **given
     """
     provider, colon, model = name.partition(":")
     if not (colon and provider and model):
-        raise WrongUse(f"{option} is provider:name, such as openai:gpt-4o-mini, got {name!r}")
+        raise WrongUse(f"{option} must be provider:name, such as openai:gpt-4o-mini, got {name!r}")
     address = "--base-url" if option == "--model" else f"{option}-base-url"
     if base_url is not None and provider != "openai":
         raise WrongUse(f"{address} works only with openai:<name>, got {option} {name}")
@@ -50,7 +50,7 @@ def load_object(option: str, place: str, example: str) -> Any:
     """The object at `module:name`; modules in the current folder are found too."""
     module, _, name = place.partition(":")
     if not (module and name):
-        raise WrongUse(f"{option} is module:name, such as {example}, got {place!r}")
+        raise WrongUse(f"{option} must be module:name, such as {example}, got {place!r}")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:

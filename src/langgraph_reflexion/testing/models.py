@@ -204,7 +204,7 @@ WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_\u3040-\u30ff
 
 
 class WordEmbeddings(Embeddings):
-    """Texts that share words are similar. Vectors of length one, the same in every process, without a model."""
+    """Embeddings without a model: texts that share words are similar. Vectors have length 1 and are always the same."""
 
     def __init__(self, dims: int = 64) -> None:
         if not isinstance(dims, int) or dims < 1:
