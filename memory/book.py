@@ -98,7 +98,7 @@ class LessonBook:
         foreign: Foreign | Collection[str] = (),
         doubt: str | None = None,
     ) -> Plan[Written]:
-        """Add a lesson, never as active. If a similar lesson is known, the evidence is added to that one.
+        """Add a lesson as a candidate. If a similar lesson is known, the evidence is added to that one.
 
         A lesson that restates `task` or `answer` is refused. `foreign` holds the texts of tools, files, pages and
         errors in the run: a lesson that copies one of them is quarantined. So is a lesson with a `doubt`, the caller's
