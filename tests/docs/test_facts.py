@@ -12,10 +12,11 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel
 
-from langgraph_reflexion import Context, Limits, MemoryPolicy, Outcome, checks
+from langgraph_reflexion import Context, Limits, MemoryPolicy, Outcome, checks, create_reflexion_agent
 from langgraph_reflexion.checks import judges
 from langgraph_reflexion.nodes.wrap_up import REASONS
 from langgraph_reflexion.schemas import Signal, Status, StopReason
+from langgraph_reflexion.testing import ScriptedModel, call, reflection, say
 
 ROOT = Path(__file__).parents[2]
 PEERS = ["bare loop", "this agent", "`create_react_agent`", "`create_agent`"]
@@ -96,6 +97,30 @@ def test_the_checks_page_lists_every_check_with_the_parameters_that_it_has() -> 
 def test_the_checks_page_lists_every_key_that_a_judge_may_use() -> None:
     named = [key for row in table("key", "docs/checks.md") for key in re.findall(r"`(\w+)`", row[0])]
     assert {*judges.ACCEPTANCE, *judges.FEEDBACK, *judges.ISSUES, "score", "dimensions"} == set(named)
+
+
+@pytest.mark.req("I11")
+def test_the_streaming_page_names_every_field_of_an_event() -> None:
+    def busy_times(day: str) -> str:
+        """Look up the busy times of a day."""
+        if day != "Tuesday":
+            raise ValueError(f"{day!r} is not a weekday")
+        return "09:00-09:30"
+
+    memo = {"kind": "rule", "text": "Give the calendar a weekday.", "when": "planning a meeting"}
+    script = [
+        call("busy_times", day="3 March"),
+        reflection("Ask again, with the weekday alone.", memory_to_write=[memo]),
+        call("busy_times", day="Tuesday"),
+        say("11:00"),
+    ] * 2
+    agent = create_reflexion_agent(ScriptedModel(script), tools=[busy_times], checks=[checks.exact("11:00")])
+    task = {"messages": [("user", "Plan the meeting.")]}
+    events = [event for _ in range(2) for event in agent.stream(task, stream_mode="custom")]
+    shown = {row[0].strip("`"): {*re.findall(r"`(\w+)`", row[2])} for row in table("`type`", "docs/streaming.md")}
+    assert {event["type"] for event in events} == shown.keys()
+    for event in events:
+        assert event.keys() <= {"type", *shown[event["type"]]}, event["type"]
 
 
 @pytest.mark.req("A2")
