@@ -32,12 +32,9 @@ class BookSession(Session):
         return LessonBook(self.store, self.namespace)
 
     def lessons(self) -> list[Lesson]:
-        """The lessons that match the filters. If there are none, a note says so."""
+        """The lessons that match the filters."""
         with wrong_values():
-            found = self.book.lessons(**self.filters)
-        if not found:
-            note(self.describe_empty())
-        return found
+            return self.book.lessons(**self.filters)
 
     @property
     def filters(self) -> dict[str, Any]:
@@ -60,16 +57,14 @@ class BookSession(Session):
 
     def do_list(self) -> int:
         found = self.lessons()
-        return self.show(found, lambda: self.page.table(LESSON_COLUMNS, [_lesson_row(lesson) for lesson in found]))
+        return self.show_rows(found, LESSON_COLUMNS, [_lesson_row(lesson) for lesson in found])
 
     def do_search(self) -> int:
         with wrong_values():
             found = self.book.search(self.args.text, self.args.limit, **self.filters)
-        if not found:
-            note(self.describe_empty())
         rows = [(f"{hit.score:.2f}", *_lesson_row(hit.lesson)) for hit in found]
         data = [{"score": round(hit.score, 4), "lesson": hit.lesson} for hit in found]
-        return self.show(data, lambda: self.page.table(("SCORE", *LESSON_COLUMNS), rows))
+        return self.show_rows(data, ("SCORE", *LESSON_COLUMNS), rows)
 
     def do_show(self) -> int:
         lesson = self.find()
@@ -98,39 +93,20 @@ class BookSession(Session):
 
     def _show_changes(self, changes: list[Change]) -> int:
         data = [asdict(change) | {"at": change.at.isoformat()} for change in changes]
-        rows = [
-            (
-                change.id,
-                format_value(change.at),
-                f"{change.action}, now {change.status}"
-                if change.status not in (None, change.action)
-                else change.action,
-                change.by,
-                change.why,
-            )
-            for change in changes
-        ]
+        rows = []
+        for change in changes:
+            now = f", now {change.status}" if change.status not in (None, change.action) else ""
+            rows.append((change.id, format_value(change.at), f"{change.action}{now}", change.by, change.why))
         return self.show(data, lambda: self.page.table(("ID", "WHEN", "WHAT", "BY", "WHY"), rows))
 
     def do_runs(self) -> int:
-        runs, lessons = self.book.episodes(), self.book.lessons()
-        if not runs:
-            note(self.describe_empty("episodes"))
-        written = {run.id: [lesson.id for lesson in lessons if run.id in lesson.sources] for run in runs}
-        newest = runs[: self.args.limit]
-        rows = [
-            (
-                run.id,
-                format_value(run.created_at),
-                outcome_of(run),
-                f"{len(run.shown)}",
-                f"{len(written[run.id])}",
-                run.task,
-            )
-            for run in newest
-        ]
-        data = [{**vars(run), "written": written[run.id]} for run in newest]
-        return self.show(data, lambda: self.page.table(("RUN", "WHEN", "OUTCOME", "SHOWN", "WROTE", "TASK"), rows))
+        lessons, data, rows = self.book.lessons(), [], []
+        for run in self.book.episodes(self.args.limit):
+            wrote = [lesson.id for lesson in lessons if run.id in lesson.sources]
+            data.append({**vars(run), "written": wrote})
+            when, counts = format_value(run.created_at), (str(len(run.shown)), str(len(wrote)))
+            rows.append((run.id, when, outcome_of(run), *counts, run.task))
+        return self.show_rows(data, ("RUN", "WHEN", "OUTCOME", "SHOWN", "WROTE", "TASK"), rows, "episodes")
 
     def do_explain(self) -> int:
         given = self.args.id
@@ -242,6 +218,8 @@ class BookSession(Session):
 
     def do_export(self) -> int:
         found, file = self.lessons(), self.args.file
+        if not found:
+            note(self.describe_empty())
         if file == "-":
             self.book.export(_in_utf8(sys.stdout), **self.filters)
             sys.stdout.flush()

@@ -37,11 +37,9 @@ class NotebookSession(Session):
                     fitting = {finding["id"] for finding in search(word)}
                 found = [finding for finding in found if finding["id"] in fitting]
         found = found[: args.limit]
-        if not found:
-            note(self.describe_empty())
         rows = [_finding_row(finding) for finding in found]
         columns = ("ID", "CATEGORY", "SEVERITY", "TOOL", "FINDING")
-        return self.show([_public(finding) for finding in found], lambda: self.page.table(columns, rows))
+        return self.show_rows([_public(finding) for finding in found], columns, rows)
 
     def _find(self) -> Finding:
         findings = {finding["id"]: finding for finding in self.notebook.recent(EVERY)}
@@ -124,11 +122,9 @@ class ProfileSession(BookSession):
 
     def do_list(self) -> int:
         entries = self.book.profile()
-        if not entries:
-            note(self.describe_empty())
         rows = [(str(entry.name), entry.kind, entry.when or "-", entry.text) for entry in entries]
         data = [_entry_data(entry) for entry in entries]
-        return self.show(data, lambda: self.page.table(("NAME", "KIND", "WHEN", "WHAT"), rows))
+        return self.show_rows(data, ("NAME", "KIND", "WHEN", "WHAT"), rows)
 
     def do_show(self) -> int:
         entry = self._find_entry()

@@ -6,7 +6,7 @@ import argparse
 import re
 import sqlite3
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -147,6 +147,12 @@ class Session:
         elif text:
             self.page.command(text)
         return 0
+
+    def show_rows(self, data: Sequence[Any], head: Sequence[str], rows: Sequence[Sequence[str]], of: str = "") -> int:
+        """Print a table, or the data as JSON. If there are no rows, a note says why, as `describe_empty` does."""
+        if not rows:
+            note(self.describe_empty(of))
+        return self.show(data, lambda: self.page.table(head, rows))
 
     def full_id(self, given: str, ids: Collection[str], thing: str) -> str:
         """The id that an id or the beginning of one stands for; none or several are an error."""
