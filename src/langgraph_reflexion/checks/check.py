@@ -200,13 +200,9 @@ def text_of(answer: Any, *, by_alias: bool = False) -> str:
     return json.dumps(to_jsonable_python(answer, by_alias=by_alias, fallback=str), ensure_ascii=False)
 
 
-def content_of(answer: Any) -> str:
-    """The answer as text; of a value of a response format its texts and numbers, without the names of its fields."""
-    return "\n".join(contents_of(answer))
-
-
 def contents_of(answer: Any) -> list[str]:
-    """The texts and numbers of a value of a response format, or the answer itself, if it is a text."""
+    """The answer itself, if it is a text; of a value of a response format its texts and numbers, without the names of
+    its fields."""
     return [answer] if isinstance(answer, str) else texts_and_numbers_in(to_jsonable_python(answer, fallback=str))
 
 

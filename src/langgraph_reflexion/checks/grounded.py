@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from langgraph_reflexion.checks.check import Check, content_of
+from langgraph_reflexion.checks.check import Check, contents_of
 from langgraph_reflexion.driver import Waits, in_thread
 from langgraph_reflexion.schemas import Run, Verdict
 from langgraph_reflexion.text.literals import is_german
@@ -101,7 +101,7 @@ def grounded() -> Check:
     """
 
     def judge(answer: Any, run: Run) -> Waits[Verdict]:
-        text = _cut_middle(content_of(answer), MAX_ANSWER)
+        text = _cut_middle("\n".join(contents_of(answer)), MAX_ANSWER)
         source = _relevant_part("\n".join([run.task, *run.observations]), text)
 
         # A long source takes a second, so the event loop does not read it.

@@ -128,10 +128,9 @@ class Page:
         self._file.write(escape_invisible(text) + "\n")
         self._file.flush()
 
-    def write(self, text: str, style: str = "") -> None:
+    def write(self, text: str) -> None:
         """A piece of a line, as it comes; the lines after the first are indented."""
-        piece = Text(clean(text).replace("\n", f"\n{INDENT}"), style)
-        self._console.print(piece, end="", soft_wrap=True)
+        self._console.print(Text(clean(text).replace("\n", f"\n{INDENT}")), end="", soft_wrap=True)
         self._file.flush()
 
     def end_line(self) -> None:
