@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.event_hooks import register_serde_event_listener
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.store.memory import InMemoryStore
 
+from free_hours import Deaf, search
 from langgraph_reflexion import Attempt, Failure, Limits, Outcome, Reflection, create_reflexion_agent
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
 from strict_python import STRICT_PYTHON
@@ -90,21 +90,6 @@ def test_a_checkpoint_keeps_a_reflection_unchanged(make: Make, thread: Thread) -
     assert agent.get_state(config).values["outcome"] == result["outcome"]
     assert result["outcome"].reflections[0].patch_prompt == model.reflect["patch_prompt"]
     assert reflection()["patch_prompt"] != model.reflect["patch_prompt"]
-
-
-class Deaf(InMemorySaver):
-    """A saver that is not to be told of more types."""
-
-    def with_allowlist(self, extra_allowlist: object) -> Deaf:
-        return self
-
-
-@tool
-def search(query: str) -> str:
-    """Look up free hours."""
-    if query[0].isdigit():
-        raise ValueError(f"{query} is not a weekday")
-    return "eleven is free"
 
 
 @pytest.mark.req("I7", "A10")

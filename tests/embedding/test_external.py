@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import ToolMessage
-from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
 from agents import WAYS, make_agent
+from free_hours import search
 from langgraph_reflexion import ReflexionMiddleware, create_reflexion_agent
 from langgraph_reflexion.testing import Question, RoleModel, call, calls, reflection, say
 
@@ -118,13 +118,6 @@ async def test_it_is_a_subagent_of_a_deep_agent(
 def deep_agent(store: InMemoryStore) -> tuple[Any, RoleModel]:
     """A deep agent that learns, with two sub-agents that learn, at work at the same time."""
     deepagents = pytest.importorskip("deepagents")
-
-    @tool
-    def search(query: str) -> str:
-        """Look up free hours."""
-        if query[0].isdigit():
-            raise ValueError(f"{query} is not a weekday")
-        return "eleven is free"
 
     def decide(question: Question) -> Any:
         if "eleven is free" in question.text:

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from langgraph.store.base import BaseStore
 
+from example_lessons import SLOT
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.schemas import Episode, Failure, Fix, Lesson, Memo, Reflection
-
-SLOT = "Check a proposed slot against every busy time before you answer."
 
 
 def a_rule(text: str = SLOT, **fields: Any) -> Lesson:

@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 from langgraph.store.memory import InMemoryStore
 
+from example_lessons import SLOT
 from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory import LessonBook, Loaded
 from langgraph_reflexion.schemas import Episode, Failure, Lesson, Trigger
-
-SLOT = "Check a proposed slot against every busy time before you answer."
 
 
 @pytest.fixture

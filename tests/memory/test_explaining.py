@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from langgraph.store.memory import InMemoryStore
 
+from example_lessons import SLOT
 from langgraph_reflexion import MemoryPolicy, create_reflexion_agent
 from langgraph_reflexion.graph.demo import ALIKE, TASK, ScriptedPlanner, busy_times, is_free
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.schemas import Episode, Failure, Lesson, Trigger
 from langgraph_reflexion.testing import ScriptedModel, say
 
-SLOT = "Check a proposed slot against every busy time before you answer."
 FAILED = Failure(signal="check_failed", evidence="10:00 is busy.", step=3, fingerprint="busy")
 
 

@@ -16,6 +16,7 @@ import pytest
 from langgraph.store.base import BaseStore, Op, PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
 
+from example_lessons import a_rule
 from langgraph_reflexion import FaissStore
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.memory import LessonBook
@@ -27,10 +28,6 @@ NOUNS = sorted(
     word_set("kettle violin glacier tractor lantern passport orchid compass saddle harbour pepper quilt anchor")
 )
 VERBS = sorted(word_set("polish paint measure borrow wrap label weigh repair rinse fold varnish count stack hide"))
-
-
-def a_rule(text: str, **fields: Any) -> Lesson:
-    return Lesson(**{"kind": "rule", "text": text, "origin": "told", **fields})
 
 
 def found(book: LessonBook, task: str) -> list[str]:

@@ -15,12 +15,12 @@ import pytest
 from langgraph.store.base import BaseStore
 from langgraph.store.sqlite import SqliteStore
 
+from example_lessons import SLOT
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.memory.store import FaissStore
 from langgraph_reflexion.memory.upkeep import KEPT_OF_EACH
 from langgraph_reflexion.schemas import Episode, Lesson
 
-SLOT = "Check a proposed slot against every busy time before you answer."
 NOUNS = ["violin", "glacier", "tractor", "lantern", "passport", "orchid", "compass", "saddle"]
 
 

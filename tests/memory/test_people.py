@@ -6,16 +6,11 @@ from typing import Any
 
 import pytest
 
+from example_lessons import PAGE, SLOT, a_rule
 from langgraph_reflexion.memory import LessonBook
-from langgraph_reflexion.schemas import Episode, Lesson
+from langgraph_reflexion.schemas import Episode
 
-SLOT = "Check a proposed slot against every busy time before you answer."
-PAGE = "Ask for the next page until the list comes back empty."
 TASK = "Propose a slot for the meeting that is not busy."
-
-
-def a_rule(text: str = SLOT, **fields: Any) -> Lesson:
-    return Lesson(**{"kind": "rule", "text": text, "origin": "told", **fields})
 
 
 @pytest.fixture

@@ -10,14 +10,13 @@ import pytest
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
+from example_lessons import PAGE, SLOT, a_rule
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.schemas import Episode, Failure, Lesson, Trigger
 from langgraph_reflexion.text.task import topic_of
 from langgraph_reflexion.text.tokens import count_tokens
 
-SLOT = "Check a proposed slot against every busy time before you answer."
-PAGE = "Ask for the next page until the list comes back empty."
 UNIT = "Convert all lengths to one unit before adding them."
 DATE = "Parse dates with the day first for European customers."
 CLOSE = "Close the cursor before the transaction is committed."
@@ -29,10 +28,6 @@ CHINESE = [
     "相加之前先把长度换算成同一单位。",
     "比较时间之前先统一时区。",
 ]
-
-
-def a_rule(text: str = SLOT, **fields: Any) -> Lesson:
-    return Lesson(**{"kind": "rule", "text": text, "origin": "told", **fields})
 
 
 def texts(lessons: list[Lesson]) -> list[str]:

@@ -10,12 +10,11 @@ import pytest
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
+from example_lessons import PAGE, SLOT
 from langgraph_reflexion.memory import LessonBook, access, upkeep
 from langgraph_reflexion.schemas import Episode, Failure, Lesson, Memo, Reflection, Trigger
 
-SLOT = "Check a proposed slot against every busy time before you answer."
 GUESTS = "Check a proposed slot against every busy time of the guests before you answer."
-PAGE = "Ask for the next page until the list comes back empty."
 
 
 def rule(text: str = SLOT, source: str = "e1", **fields: Any) -> Lesson:

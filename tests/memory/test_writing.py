@@ -10,16 +10,11 @@ from langchain_core.embeddings import Embeddings
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
+from example_lessons import PAGE, SLOT, a_rule
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.schemas import Failure, Lesson, Trigger
 
-SLOT = "Check a proposed slot against every busy time before you answer."
-PAGE = "Ask for the next page until the list comes back empty."
 NOUNS = ["violin", "glacier", "tractor", "lantern", "passport", "orchid", "compass", "saddle"]
-
-
-def a_rule(text: str = SLOT, **fields: Any) -> Lesson:
-    return Lesson(**{"kind": "rule", "text": text, "origin": "told", **fields})
 
 
 @pytest.mark.req("D15", "D3")

@@ -35,6 +35,7 @@ from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 
 import langgraph_reflexion
+from free_hours import Deaf, search
 from langgraph_reflexion import LessonBook, Limits, MemoryPolicy, Outcome, ReflexionMiddleware
 from langgraph_reflexion.checks import human_review, llm_judge
 from langgraph_reflexion.testing import RoleModel, call, calls, reflection, say
@@ -43,14 +44,6 @@ from model_server import ModelServer
 TASK = {"messages": [("user", "Plan one hour for the team.")]}
 RULE = {"kind": "rule", "text": "Search by weekday, never by date.", "when": "planning an hour for the team"}
 ADVICE = [reflection("Ask for Tuesday.", memory_to_write=[RULE]), reflection("Take the free hour, eleven.")]
-
-
-@tool
-def search(query: str) -> str:
-    """Look up free hours."""
-    if query[0].isdigit():
-        raise ValueError(f"{query} is not a weekday")
-    return "eleven is free"
 
 
 def hours() -> RoleModel:
@@ -407,13 +400,6 @@ def test_an_error_of_the_model_is_raised_as_without_the_middleware():
 
 
 # ---------------------------------------------------------------- checkpoints, interrupts, streams, threads
-
-
-class Deaf(InMemorySaver):
-    """A saver that is not to be told of more types."""
-
-    def with_allowlist(self, extra_allowlist: object) -> Deaf:
-        return self
 
 
 @pytest.mark.req("M5")

@@ -18,6 +18,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 
+from free_hours import search
 from langgraph_reflexion import LessonBook, MemoryPolicy, ReflexionMiddleware
 from langgraph_reflexion.checks import human_review
 from langgraph_reflexion.testing import Question, RoleModel, call, calls, reflection, say
@@ -28,14 +29,6 @@ THREAD: Any = {"configurable": {"thread_id": "t"}}
 BOTH = pytest.mark.parametrize("ours_first", [True, False], ids=["ours first", "ours last"])
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*beta")]
-
-
-@tool
-def search(query: str) -> str:
-    """Look up free hours."""
-    if query[0].isdigit():
-        raise ValueError(f"{query} is not a weekday")
-    return "eleven is free"
 
 
 def not_ten(answer: Any, _run: Any) -> str | None:
