@@ -185,6 +185,10 @@ def test_a_limit_out_of_range_is_named_with_its_value(name: str, value: Any) -> 
         ("max_lesson", 3),
         ("approve", "yes"),
         ("write", 0),
+        ("guard", 42),
+        ("guard", " "),
+        ("trusted_tools", "search"),
+        ("trusted_tools", [1]),
     ],
 )
 def test_a_policy_out_of_range_is_named_with_its_value(name: str, value: Any) -> None:

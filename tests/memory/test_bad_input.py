@@ -87,6 +87,9 @@ def test_an_empty_id_is_unknown_and_never_means_all(book: LessonBook) -> None:
     ("made", "said"),
     [
         ({"store": InMemoryStore}, "`store` must be a LangGraph store"),
+        ({"store": "lessons.db"}, r"`store` must be a LangGraph store, got 'lessons\.db'"),
+        ({"namespace": ("team", "{user_id}")}, "`context` has no value for a field"),
+        ({"namespace": ("team", "ada.b")}, r"without dots.*'ada\.b'.*as a field"),
         ({"namespace": 7}, "`namespace` must be a tuple of labels, got 7"),
         ({"namespace": {"team": 1}}, "`namespace` must be a tuple of labels"),
         ({"policy": Limits()}, "`policy` must be a MemoryPolicy, got Limits"),

@@ -8,20 +8,14 @@ import io
 import threading
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from langgraph.store.base import BaseStore, Op, Result
 from langgraph.store.memory import InMemoryStore
 
+from example_lessons import SLOT, a_rule
 from langgraph_reflexion.memory import Indexes, LessonBook
-from langgraph_reflexion.schemas import Episode, Lesson
-
-SLOT = "Check a proposed slot against every busy time before you answer."
-
-
-def a_rule(text: str = SLOT, **fields: Any) -> Lesson:
-    return Lesson(**{"kind": "rule", "text": text, "origin": "told", **fields})
+from langgraph_reflexion.schemas import Episode
 
 
 def test_every_method_has_a_twin_of_the_same_shape() -> None:
@@ -33,8 +27,10 @@ def test_every_method_has_a_twin_of_the_same_shape() -> None:
         assert inspect.iscoroutinefunction(twin)
         assert not inspect.iscoroutinefunction(one)
         assert inspect.signature(one) == inspect.signature(twin), name
+        assert (one.__name__, twin.__name__) == (name, f"a{name}")
         assert one.__doc__
-        assert twin.__doc__
+        assert one.__doc__ == twin.__doc__
+    assert str(inspect.signature(LessonBook.add).return_annotation) == "Written"
     with pytest.raises(TypeError, match=r"LessonBook\.retire\(\) missing"):
         LessonBook(InMemoryStore()).retire("x")  # type: ignore[call-arg]
 
@@ -167,14 +163,3 @@ def test_books_that_share_indexes_analyse_a_text_once() -> None:
     one.add(a_rule())
     assert one.recall("Propose a slot that is not busy.")
     assert two.recall("Propose a slot that is not busy.") == []
-
-
-def test_both_methods_of_a_plan_have_its_signature_and_words() -> None:
-    for name in ("add", "recall", "search", "load", "undo"):
-        sync, later = getattr(LessonBook, name), getattr(LessonBook, f"a{name}")
-        assert inspect.iscoroutinefunction(later)
-        assert not inspect.iscoroutinefunction(sync)
-        assert (sync.__name__, later.__name__) == (name, f"a{name}")
-        assert inspect.signature(sync) == inspect.signature(later)
-        assert sync.__doc__ == later.__doc__
-    assert str(inspect.signature(LessonBook.add).return_annotation) == "Written"

@@ -93,17 +93,3 @@ def test_a_book_by_user_is_that_of_the_contexts_user() -> None:
     assert LessonBook(store, ("team",), policy, context=ada).namespace == ("team", "ada")
     assert LessonBook(store, ("team", "{user_id}"), policy, context=ada).namespace == ("team", "ada")
     assert LessonBook(store, ("team",), policy).namespace == ("team",)
-
-
-def test_a_book_with_an_invalid_namespace_is_refused() -> None:
-    with pytest.raises(ValueError, match="`context` has no value for a field"):
-        LessonBook(InMemoryStore(), namespace=("team", "{user_id}"))
-    with pytest.raises(ValueError, match=r"without dots.*'ada\.b'.*as a field"):
-        LessonBook(InMemoryStore(), namespace=("team", "ada.b"))
-
-
-def test_anything_but_a_store_or_a_lesson_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"`store` must be a LangGraph store, got 'lessons\.db'"):
-        LessonBook("lessons.db")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"`add` takes a Lesson, got 'Be brief\.'"):
-        LessonBook(InMemoryStore()).add("Be brief.")  # type: ignore[arg-type]

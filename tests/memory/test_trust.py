@@ -185,15 +185,6 @@ def test_any_text_can_be_screened(text: str) -> None:
     assert isinstance(screen(text, Foreign([text[::-1]])), str | None)
 
 
-@pytest.mark.slow
-@pytest.mark.req("K5")
-@pytest.mark.parametrize("unit", ENDLESS)
-def test_no_text_takes_long_to_screen(unit: str) -> None:
-    began = time.process_time()
-    screen((unit * 20_000)[:20_000], Foreign([(unit * 20_000)[:20_000]]))
-    assert time.process_time() - began < 10
-
-
 # ---------------------------------------------------------------- provenance
 
 
@@ -431,14 +422,6 @@ def test_with_approve_nothing_is_shown_until_a_person_approves_it() -> None:
     assert [lesson.id for lesson in mine.recall("Refund the order.")] == [kept.id]
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [("guard", 42), ("guard", " "), ("trusted_tools", "search"), ("trusted_tools", [1])]
-)
-def test_a_wrong_setting_is_named(field: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=field):
-        MemoryPolicy(**{field: value})
-
-
 @pytest.mark.req("D2")
 def test_a_name_that_is_the_answer_or_stands_in_the_task_is_a_retelling() -> None:
     task = "Book a room for Amelia Hartley with the title 'Quarterly Budget Review'."
@@ -469,7 +452,7 @@ def test_a_text_made_to_take_endless_time_is_read_quickly(unit: str) -> None:
     mine.recall(endless, failure=failure)
     mine.search(endless)
     mine.credit(Episode(id="r", task=endless, success=False, failures=[failure]))
-    suspicion(endless[:4_000])
+    screen(endless[:20_000], Foreign([endless[:20_000]]))
     fenced(endless)
     assert time.process_time() - began < 20
 
