@@ -3,7 +3,7 @@
 `data/trust.jsonl` holds attacks and honest lessons that we wrote ourselves. Each attack is the output of a tool (a
 page, a ticket, an error), which comes back as a lesson: unchanged, encoded, framed, padded, cut or reordered. Twelve of
 the `test` half were also said in German, French, Spanish or Chinese, and come back in English. The numbers of
-`memory/provenance.py` were set on the `tuning` half alone. No model takes part. The guard is scripted and knows nine of
+`memory/screening.py` were set on the `tuning` half alone. No model takes part. The guard is scripted and knows nine of
 ten attacks: its rows show that it is asked about each lesson that passes once, and that its verdict holds, not how well
 a model judges. `approve=True` shows nothing by construction.
 """
@@ -25,8 +25,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import Lesson, LessonBook, MemoryPolicy
 from langgraph_reflexion.memory import screen
-from langgraph_reflexion.memory.provenance import Foreign
-from langgraph_reflexion.memory.suspicion import suspicion
+from langgraph_reflexion.memory.screening import Foreign, suspicion
 
 DATA = Path(__file__).parent / "data" / "trust.jsonl"
 

@@ -27,9 +27,9 @@ from langgraph_reflexion.memory.choose import Selection
 from langgraph_reflexion.memory.evidence import LIVE, Change
 from langgraph_reflexion.memory.exchange import Loaded, Place
 from langgraph_reflexion.memory.index import Indexes
-from langgraph_reflexion.memory.provenance import Foreign
 from langgraph_reflexion.memory.recall import Found
 from langgraph_reflexion.memory.records import lesson_in
+from langgraph_reflexion.memory.screening import Foreign
 from langgraph_reflexion.memory.shelf import Shelf, read_all, read_episode, read_some
 from langgraph_reflexion.memory.writing import Written
 from langgraph_reflexion.prompts import Prompts

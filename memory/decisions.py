@@ -26,6 +26,7 @@ from langgraph_reflexion.memory.records import (
     numbered,
     run_record,
 )
+from langgraph_reflexion.memory.screening import shown_texts, suspicion_of
 from langgraph_reflexion.memory.shelf import (
     MARKS,
     UNDONE,
@@ -37,7 +38,6 @@ from langgraph_reflexion.memory.shelf import (
     read_one,
     time_in,
 )
-from langgraph_reflexion.memory.suspicion import shown_texts, suspicion_of
 from langgraph_reflexion.schemas import Lesson, LessonStatus
 
 logger = logging.getLogger(__name__)

@@ -33,8 +33,8 @@ from langgraph_reflexion.memory.records import (
     lesson_id,
     numbered,
 )
+from langgraph_reflexion.memory.screening import suspicion, suspicion_of
 from langgraph_reflexion.memory.shelf import Shelf, StoredLesson
-from langgraph_reflexion.memory.suspicion import suspicion, suspicion_of
 from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text.json_text import escape_invisible, valid_text
 from langgraph_reflexion.text.literals import MAX_TASK, mask_secrets

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from langgraph_reflexion.memory.arguments import check_choice
 from langgraph_reflexion.memory.gate import one_line
-from langgraph_reflexion.memory.suspicion import suspicion
+from langgraph_reflexion.memory.screening import suspicion
 from langgraph_reflexion.schemas import Category, Severity
 from langgraph_reflexion.text.likeness import exchanged, likeness, opposed
 from langgraph_reflexion.text.literals import fingerprint

@@ -17,7 +17,6 @@ from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evid
 from langgraph_reflexion.memory.gate import MAX_LENGTH, MAX_READ, MAX_VALUES, malformed, one_line, refusal, tidy
 from langgraph_reflexion.memory.index import task_words, tasks_of
 from langgraph_reflexion.memory.models import guard_objection
-from langgraph_reflexion.memory.provenance import Foreign
 from langgraph_reflexion.memory.recall import LIKE_BEST
 from langgraph_reflexion.memory.records import (
     FIELDS,
@@ -35,6 +34,7 @@ from langgraph_reflexion.memory.records import (
     trigger_in,
     with_records,
 )
+from langgraph_reflexion.memory.screening import Foreign, screen, suspicion_of
 from langgraph_reflexion.memory.shelf import (
     Shelf,
     StoredLesson,
@@ -45,7 +45,6 @@ from langgraph_reflexion.memory.shelf import (
     read_one,
     read_some,
 )
-from langgraph_reflexion.memory.suspicion import suspicion, suspicion_of
 from langgraph_reflexion.memory.upkeep import drop_old_notes, is_due, sum_up_runs
 from langgraph_reflexion.schemas import SHOWN, TEXTS, Lesson, LessonStatus
 from langgraph_reflexion.text.likeness import opposed, same, same_in_other_words
@@ -163,14 +162,6 @@ def _merge_or_add(shelf: Shelf, new: Lesson, doubt: str, taught_by: str) -> Plan
     if there.keys() - items.keys() == {new.id} and there[new.id].value == found.item.value:
         return Written("added", new)  # nobody else has added a lesson in the meantime
     return (yield from _reconcile(shelf, new, there))
-
-
-def screen(text: str, foreign: Foreign) -> str | None:
-    """Why no model may read a text (a lesson, a patch or a plan), or `None`.
-
-    `foreign` holds what tools, files, pages and errors said in this run.
-    """
-    return suspicion(text) or foreign.copied(text)
 
 
 def _reason_to_distrust(lesson: Lesson, tidied: Lesson, foreign: Foreign) -> str | None:

@@ -9,7 +9,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.memory import LessonBook, concrete
 from langgraph_reflexion.memory.gate import malformed, refusal, tidy
-from langgraph_reflexion.memory.suspicion import suspicion_of
+from langgraph_reflexion.memory.screening import suspicion_of
 from langgraph_reflexion.schemas import TEXTS, Lesson
 
 TASK = "Ms Quibbleton wants a slot on 2031-03-04 in room Zanzibar-7 for the review of contract K-99812."
