@@ -36,7 +36,7 @@ from langgraph_reflexion.memory.records import (
 from langgraph_reflexion.memory.screening import suspicion, suspicion_of
 from langgraph_reflexion.memory.shelf import Shelf, StoredLesson
 from langgraph_reflexion.schemas import TEXTS, Lesson
-from langgraph_reflexion.text.json_text import escape_invisible, valid_text
+from langgraph_reflexion.text.json_text import escape_invisible, unique_keys, valid_text
 from langgraph_reflexion.text.literals import MAX_TASK, mask_secrets
 from langgraph_reflexion.text.tokens import fold
 
@@ -174,7 +174,7 @@ def _parse_line(shelf: Shelf, line: str, untrusted: bool) -> Line:
     """
     if valid_text(line) != line:
         raise ValueError("it is not UTF-8")
-    raw = Line.model_validate(json.loads(line, object_pairs_hook=_unique_keys))
+    raw = Line.model_validate(json.loads(line, object_pairs_hook=unique_keys))
     lesson = tidy(raw)
     reason = malformed(lesson)
     if reason is not None:
@@ -206,16 +206,6 @@ def _known_words(task: str) -> str:
     """The words of a task in a file, within the bounds of `task_words` and without secrets."""
     words = dict.fromkeys(word.strip("[]") for word in mask_secrets(task[:MAX_TASK]).split())
     return " ".join([word for word in words if len(word) <= MAX_WORD_LENGTH and not word.isdecimal()][:MAX_WORDS])
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object in a line. A duplicate key is refused, because one of its values would be lost."""
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise ValueError(f"it has the key {name!r} twice")
-        found[name] = value
-    return found
 
 
 def _row(entry: StoredLesson) -> dict[str, Any]:

@@ -111,13 +111,9 @@ def pack_vectors(texts: Sequence[str], vectors: Any, dims: int) -> dict[str, byt
 
 
 def _check_put(op: PutOp, settings: Settings) -> Put:
-    _check_namespace(op.namespace)
-    validate_op_namespace(op)
-    if not op.namespace:
-        raise InvalidNamespaceError("Namespace cannot be empty.")
+    _check_place(op)
     if any("\0" in label for label in op.namespace):  # LangGraph before 4.3.2 of its checkpoints does not check this
         raise InvalidNamespaceError(f"a label of a namespace cannot contain NUL, got {op.namespace!r}")
-    check_characters(*op.namespace, op.key)
     namespace, key = ".".join(op.namespace), str(op.key)
     if op.value is None:
         return Put(namespace, key)
@@ -136,11 +132,11 @@ def _check_put(op: PutOp, settings: Settings) -> Put:
 
 def _check_read(op: GetOp | SearchOp | ListNamespacesOp) -> None:
     if isinstance(op, GetOp):
-        _check_namespace(op.namespace)
-        if not op.namespace:
-            raise InvalidNamespaceError("Namespace cannot be empty.")
-    elif isinstance(op, SearchOp):
+        _check_place(op)
+        return
+    if isinstance(op, SearchOp):
         _check_namespace(op.namespace_prefix)
+        check_characters(*op.namespace_prefix)
         _check_counts(limit=op.limit, offset=op.offset)
         check_filter(op.filter)
         if op.query is not None and not isinstance(op.query, str):
@@ -152,10 +148,15 @@ def _check_read(op: GetOp | SearchOp | ListNamespacesOp) -> None:
             if condition.match_type not in ("prefix", "suffix"):
                 raise ValueError(f"a match type must be 'prefix' or 'suffix', got {condition.match_type!r}")
     validate_op_namespace(op)
-    if isinstance(op, GetOp):
-        check_characters(*op.namespace, op.key)
-    elif isinstance(op, SearchOp):
-        check_characters(*op.namespace_prefix)
+
+
+def _check_place(op: GetOp | PutOp) -> None:
+    """Refuse a namespace or a key that no item can have."""
+    _check_namespace(op.namespace)
+    if not op.namespace:
+        raise InvalidNamespaceError("Namespace cannot be empty.")
+    validate_op_namespace(op)
+    check_characters(*op.namespace, op.key)
 
 
 def _check_counts(**counts: Any) -> None:

@@ -16,11 +16,10 @@ class _Lazy:
     def __init__(self, pattern: str, flags: int) -> None:
         self._given = pattern, flags
 
-    def __getattr__(self, method: str) -> Any:
-        compiled = re.compile(*self._given)
-        for name in ("search", "match", "fullmatch", "finditer", "findall", "split", "sub"):
-            setattr(self, name, getattr(compiled, name))
-        return getattr(compiled, method)
+    def __getattr__(self, name: str) -> Any:
+        compiled = re.compile(*self._given)  # from the cache of `re` after the first time
+        setattr(self, name, getattr(compiled, name))
+        return getattr(self, name)
 
 
 def lazy_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:

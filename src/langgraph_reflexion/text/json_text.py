@@ -6,6 +6,7 @@ import json
 import math
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -95,7 +96,7 @@ def read_json(text: str) -> Any:
     with suppress(ValueError):
         # An escape may be half a character, and neither NaN nor 1e999 is a number. The lenient parser handles these.
         if "\\u" not in text and text.count("[") + text.count("{") <= MAX_DEPTH:
-            return json.loads(text, object_pairs_hook=_unique, parse_constant=int, parse_float=_finite)
+            return json.loads(text, object_pairs_hook=unique_keys, parse_constant=int, parse_float=_finite)
     try:
         text = after_thinking(text)
         all_of_it = only_value(text)
@@ -130,11 +131,12 @@ def _finite(number: str) -> float:
     return found
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of plain JSON. A duplicate key is left to the lenient parser, which reports it."""
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these pairs, for `json.loads`. A key given twice is an error: one of its values would be lost."""
     made = dict(pairs)
     if len(made) < len(pairs):
-        raise ValueError("a key is given twice")
+        twice = next(key for key, often in Counter(key for key, _ in pairs).items() if often > 1)
+        raise ValueError(f"it has the key {twice!r} twice")
     return made
 
 

@@ -226,32 +226,32 @@ _SECRETS = tuple(
 """Secrets recognized by their format, which are masked completely."""
 
 _SECRET_VALUES = tuple(
-    (lazy_pattern(pattern), kept)
-    for pattern, kept in (
-        (r"(?i)([?&](?:sig|signature|x-amz-signature)=)[\w%+/-]{10,}", r"\1"),
-        (r"(?i)((?<!\S)(?:-u|--user)\s+)[^\s:]{1,80}:[^\s/]\S*", r"\1"),
-        (r"(?i)(\b(?:mysql|mariadb)\w{0,10}\b[^\n|;]{0,80}?\s-p)(?!\s)[^\s'\"]{4,}", r"\1"),
-        (r"(?i)(\b(?:sshpass\s+-p|(?:docker|podman|helm)\b[^\n|;]{0,80}?\blogin\b[^\n|;]{0,80}?\s-p|redis-cli\b[^\n|;]{0,80}?\s-a|zip\b[^\n|;]{0,80}?\s-P)\s*)[^\s'\"]{4,}", r"\1"),
-        (r"(?i)(-pass(?:in|out)?\s+pass:)\S{4,}", r"\1"),
-        (r"(?i)(\bcookie:\s*[\w-]{1,60}=)[^;\s]{8,}", r"\1"),
-        (r"(?<!\w)((?:[A-Z0-9]{1,30}_){0,6}(?:KEY|TOKEN|SECRET|PASSWORD|PASS|PWD)=)(['\"]?)(?=[\w-]*[a-z])[\w!@#%^&*+/-]{8,}(?![\w(\[]|\.\w)\2", r"\1"),
-        (r"(?i)\b((?:cvv|cvc)2?\b\D{0,6})\d{3,4}\b", r"\1"),
-        (r"(?i)\b((?:ssn|social security number)\b\D{0,6})\d{3}-?\d{2}-?\d{4}\b", r"\1"),
-        (r"(?i)\b((?:seed|recovery|mnemonic) phrase(?: is)?\s*:?\s+)(?:[a-z]{3,8}\s+){11,23}[a-z]{3,8}\b", r"\1"),
-        (r"(?i)\b((?:session(?:_?id)?|sid|cookie)=)(?=[\w-]*\d)[\w-]{12,}", r"\1"),
-        (r"(?i)\b((?:bearer|basic)\s+)(?=[\w.~+/-]*[\d=])[\w.~+/-]{12,}=*", r"\1"),
-        (r"(?i)((?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://)[^\s/:@]*:[^\s/@]+(?=@)", r"\1"),
+    lazy_pattern(pattern)
+    for pattern in (
+        r"(?i)([?&](?:sig|signature|x-amz-signature)=)[\w%+/-]{10,}",
+        r"(?i)((?<!\S)(?:-u|--user)\s+)[^\s:]{1,80}:[^\s/]\S*",
+        r"(?i)(\b(?:mysql|mariadb)\w{0,10}\b[^\n|;]{0,80}?\s-p)(?!\s)[^\s'\"]{4,}",
+        r"(?i)(\b(?:sshpass\s+-p|(?:docker|podman|helm)\b[^\n|;]{0,80}?\blogin\b[^\n|;]{0,80}?\s-p|redis-cli\b[^\n|;]{0,80}?\s-a|zip\b[^\n|;]{0,80}?\s-P)\s*)[^\s'\"]{4,}",
+        r"(?i)(-pass(?:in|out)?\s+pass:)\S{4,}",
+        r"(?i)(\bcookie:\s*[\w-]{1,60}=)[^;\s]{8,}",
+        r"(?<!\w)((?:[A-Z0-9]{1,30}_){0,6}(?:KEY|TOKEN|SECRET|PASSWORD|PASS|PWD)=)(['\"]?)(?=[\w-]*[a-z])[\w!@#%^&*+/-]{8,}(?![\w(\[]|\.\w)\2",
+        r"(?i)\b((?:cvv|cvc)2?\b\D{0,6})\d{3,4}\b",
+        r"(?i)\b((?:ssn|social security number)\b\D{0,6})\d{3}-?\d{2}-?\d{4}\b",
+        r"(?i)\b((?:seed|recovery|mnemonic) phrase(?: is)?\s*:?\s+)(?:[a-z]{3,8}\s+){11,23}[a-z]{3,8}\b",
+        r"(?i)\b((?:session(?:_?id)?|sid|cookie)=)(?=[\w-]*\d)[\w-]{12,}",
+        r"(?i)\b((?:bearer|basic)\s+)(?=[\w.~+/-]*[\d=])[\w.~+/-]{12,}=*",
+        r"(?i)((?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://)[^\s/:@]*:[^\s/@]+(?=@)",
         # A quoted value may hold spaces: what a password or a passphrase is, and what a key of JSON says of its name.
-        (rf"(?i)((?<![\w-])[\w-]*{_PASSWORD}(?:{_QUOTE})?\s*(?:[:=]|\bis\b)\s*({_QUOTE}))(?=[^'\"\\\n]*\w)[^'\"\\\n]{{4,100}}(?=\2)", r"\1"),
-        (rf"(?i)((?<![\w-])[\w-]*{_KEY}{_QUOTE}\s*:\s*({_QUOTE}))(?=[^'\"\\\n]*(?:\d|\s|[^'\"\\\n]{{8}}))[^'\"\\\n]{{4,100}}(?=\2)", r"\1"),
-        (rf"(?i)(\bpass\s*[:=]\s*({_QUOTE}))(?=[^'\"\\\n]*\w)[^'\"\\\n]{{4,100}}(?=\2)", r"\1"),
-        (r"(?i)(;\s*(?:password|pwd)=)[^;\s'\"][^;'\"\n]{3,60}(?=;)", r"\1"),
-        (rf"(?i)((?<![\w-])[\w-]*(?:{_PASSWORD}|{_KEY})['\"]?(?:\s+(?:for|of)\s+\S+)?(?:\s*[:=]\s*|%3d|\s+is\s+|\s+)(?=\S{{0,80}}?\d|(?:(?<=[:=])|(?<=[:=]\s)|(?<=\bis\s))'))(['\"]?)[^\s'\",;\\]{{4,}}\2", r"\1"),
-        (rf"(?i)\b((?:{_PASSWORD}|secret|api[_-]?key|access[_-]?key|auth[_-]?token|token)=)[\w!@#%^&*+/-]{{6,}}(?![\w(\[]|\.\w)", r"\1"),
-        (r"((?:密码|口令|密钥|令牌|パスワード|비밀번호)\s*(?:是|为)?[:：]?\s*)[\w!@#$%^&*.-]{4,}", r"\1"),
+        rf"(?i)((?<![\w-])[\w-]*{_PASSWORD}(?:{_QUOTE})?\s*(?:[:=]|\bis\b)\s*({_QUOTE}))(?=[^'\"\\\n]*\w)[^'\"\\\n]{{4,100}}(?=\2)",
+        rf"(?i)((?<![\w-])[\w-]*{_KEY}{_QUOTE}\s*:\s*({_QUOTE}))(?=[^'\"\\\n]*(?:\d|\s|[^'\"\\\n]{{8}}))[^'\"\\\n]{{4,100}}(?=\2)",
+        rf"(?i)(\bpass\s*[:=]\s*({_QUOTE}))(?=[^'\"\\\n]*\w)[^'\"\\\n]{{4,100}}(?=\2)",
+        r"(?i)(;\s*(?:password|pwd)=)[^;\s'\"][^;'\"\n]{3,60}(?=;)",
+        rf"(?i)((?<![\w-])[\w-]*(?:{_PASSWORD}|{_KEY})['\"]?(?:\s+(?:for|of)\s+\S+)?(?:\s*[:=]\s*|%3d|\s+is\s+|\s+)(?=\S{{0,80}}?\d|(?:(?<=[:=])|(?<=[:=]\s)|(?<=\bis\s))'))(['\"]?)[^\s'\",;\\]{{4,}}\2",
+        rf"(?i)\b((?:{_PASSWORD}|secret|api[_-]?key|access[_-]?key|auth[_-]?token|token)=)[\w!@#%^&*+/-]{{6,}}(?![\w(\[]|\.\w)",
+        r"((?:密码|口令|密钥|令牌|パスワード|비밀번호)\s*(?:是|为)?[:：]?\s*)[\w!@#$%^&*.-]{4,}",
     )
 )  # fmt: skip
-"""Secrets recognized by the text before them, which stays."""
+"""Secrets recognized by the text before them, the first group, which stays."""
 
 _MAILS = (
     lazy_pattern(rf"(?!git@){_MAIL}"),
@@ -280,8 +280,8 @@ def mask_secrets(text: str) -> str:
     """The text with each key, token, password, mail address, card and account number replaced by one word."""
     for pattern in _SECRETS:
         text = pattern.sub("[secret]", text)
-    for pattern, kept in _SECRET_VALUES:
-        text = pattern.sub(rf"{kept}[secret]", text)
+    for pattern in _SECRET_VALUES:
+        text = pattern.sub(r"\1[secret]", text)
     for pattern in _MAILS:
         text = pattern.sub("[mail]", text)
     text = _RANDOM.sub("[secret]", text)
