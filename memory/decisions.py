@@ -20,9 +20,7 @@ from langgraph_reflexion.memory.records import (
     MORE_FAILURES,
     TASKS,
     change_record,
-    hash_of,
     lesson_of_change,
-    marked_undone,
     numbered,
     run_record,
 )
@@ -39,6 +37,7 @@ from langgraph_reflexion.memory.shelf import (
     time_in,
 )
 from langgraph_reflexion.schemas import Lesson, LessonStatus
+from langgraph_reflexion.text import hash_of
 
 logger = logging.getLogger(__name__)
 
@@ -122,7 +121,7 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
                 counts[id].setdefault(run, until_now)
     now = later_than_all(shelf.clock(), episodes.values(), (run for runs in counts.values() for run in runs.values()))
     ops: list[Op] = [
-        put(item.namespace, item.key, marked_undone(item.value, now))
+        put(item.namespace, item.key, {**item.value, "undone": now.isoformat()})
         for label, items in (yield from evidence_items(shelf)).items()
         for item in items
         if label.startswith(TOPIC) and _in_scope(item.value, what, since) and not item.value.get("undone")
@@ -224,7 +223,8 @@ def _revert(
         put(about, *run_record(run, at=now, instead=until_now, undone=True)) for run, until_now in counts.items()
     ]
     ops += [
-        put(about, f"source/{source['origin']}/{source['source']}", marked_undone(source, now)) for source in sources
+        put(about, f"source/{source['origin']}/{source['source']}", {**source, "undone": now.isoformat()})
+        for source in sources
     ]
     status: LessonStatus | None = None
     if retires or any(change.status is not None for change in changes):

@@ -16,11 +16,12 @@ from langgraph_reflexion.memory.evidence import LIVE, TRUST
 from langgraph_reflexion.memory.forget import forget_all
 from langgraph_reflexion.memory.gate import MAX_VALUES, malformed, refusal, tidy
 from langgraph_reflexion.memory.models import check_model, guard_objection, wording
-from langgraph_reflexion.memory.records import hash_of, is_live, lesson_id, tool_of
+from langgraph_reflexion.memory.records import is_live, lesson_id, tool_of
 from langgraph_reflexion.memory.screening import suspicion_of
 from langgraph_reflexion.memory.shelf import Shelf, current_items, nearest, read_all
 from langgraph_reflexion.memory.writing import new_record, of_any_tool
 from langgraph_reflexion.schemas import Lesson, Trigger
+from langgraph_reflexion.text import hash_of
 from langgraph_reflexion.text.likeness import in_common, likeness, opposed
 from langgraph_reflexion.text.tokens import tokens
 

@@ -131,10 +131,16 @@ def recent(same: Iterable[StoredLesson]) -> Tally:
         before = max(lesson.wins - results.count("win"), 0), max(lesson.losses - results.count("loss"), 0)
         faded = min(1.0, 1 / (1 - DECAY) / max(sum(before), 1))
         wins, losses = wins + faded * before[0], losses + faded * before[1]
-    for run in sorted([*runs.values(), *tried], key=lambda run: str(run["at"])):
-        wins, losses = DECAY * wins, DECAY * losses
-        wins, losses = (wins + 1, losses) if run["result"] == "win" else (wins, losses + 1)
-    return Tally(wins, losses)
+    ordered = sorted([*runs.values(), *tried], key=lambda run: str(run["at"]))
+    return _fading(Tally(wins, losses), (run["result"] for run in ordered))
+
+
+def _fading(before: Tally, results: Iterable[str | None]) -> Tally:
+    """The tally after these results, in order of time. Each reduces the weight of what came before it."""
+    won, lost = before
+    for result in results:
+        won, lost = DECAY * won + (result == "win"), DECAY * lost + (result == "loss")
+    return Tally(won, lost)
 
 
 def _times_taught(lessons: Iterable[StoredLesson], advice: Mapping[str, str]) -> dict[str, float]:
@@ -159,12 +165,8 @@ def _runs_without(evidence: Iterable[Evidence]) -> Tally:
                 continue
             if known is None or (known.get("withheld") and not run.get("withheld")):
                 runs[str(run.get("run"))] = run
-    won = lost = 0.0
-    for run in sorted(runs.values(), key=lambda run: str(run["at"])):
-        won, lost = DECAY * won, DECAY * lost
-        if run.get("withheld"):
-            won, lost = (won + 1, lost) if run["result"] == "win" else (won, lost + 1)
-    return Tally(won, lost)
+    ordered = sorted(runs.values(), key=lambda run: str(run["at"]))
+    return _fading(Tally(0.0, 0.0), (run["result"] if run.get("withheld") else None for run in ordered))
 
 
 def _group_by_advice(lessons: Mapping[str, Lesson]) -> dict[str, str]:

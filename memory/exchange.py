@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from asyncio import to_thread
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from uuid import uuid4
 from langgraph.store.base import Op, PutOp
 from pydantic import Field, ValidationError
 
-from langgraph_reflexion.driver import Wait
+from langgraph_reflexion.driver import in_thread
 from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory.access import COLLECTIONS, Plan, items_in, may_be_an_id, put
 from langgraph_reflexion.memory.changes import replaced_by, retry_without_vectors
@@ -61,7 +60,7 @@ class Line(Lesson):
 
 def export(entries: Sequence[StoredLesson], place: Place) -> Plan[int]:
     """Write one lesson per line and return their number. In async code, this runs in a thread."""
-    count: int = yield Wait(lambda: _write_lines(entries, place), lambda: to_thread(_write_lines, entries, place))
+    count: int = yield in_thread(lambda: _write_lines(entries, place))
     return count
 
 
@@ -115,7 +114,7 @@ def read_lines(place: Place) -> list[str]:
 
 def load(shelf: Shelf, place: Place, strict: bool, untrusted: bool) -> Plan[Loaded]:
     """Add all new lessons of a file, or none. With `strict` an invalid line raises an error that names it."""
-    lines: list[str] = yield Wait(lambda: read_lines(place), lambda: to_thread(read_lines, place))
+    lines: list[str] = yield in_thread(lambda: read_lines(place))
     lessons, skipped = _parse_lines(shelf, lines, strict, untrusted)
     items = yield from items_in(shelf.lessons)
     known = {item.key for item in items}

@@ -12,9 +12,9 @@ from langgraph_reflexion.driver import either
 from langgraph_reflexion.memory.access import Plan, drop, items_in, may_be_an_id, put, read_items
 from langgraph_reflexion.memory.changes import read_and_correct
 from langgraph_reflexion.memory.index import remove_everywhere
-from langgraph_reflexion.memory.records import hash_of
 from langgraph_reflexion.memory.shelf import MARKS, Shelf, current_items, episode_in
 from langgraph_reflexion.schemas import Episode, Reflection
+from langgraph_reflexion.text import hash_of
 from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.tokens import fold
 

@@ -228,7 +228,8 @@ class Index:
         return float(rarity**SHARPER)
 
     def matching(self, weights: Mapping[str, float], *, of_tasks: bool = False) -> dict[str, float]:
-        """The lessons that share words with a query, each with the sum of the weights of the shared words.
+        """The lessons that share words with a query, those that share most first, each with what they share: the sum of
+        weight times rarity.
 
         With `of_tasks`, a lesson has the words of the tasks that taught it, without those that too many tasks share.
         """
@@ -241,10 +242,10 @@ class Index:
                 if (looked_up or of_tasks) and looked_up + often > LOOKED_UP:
                     break
                 looked_up += often
-                weight, before = weights[word], found.get
+                weight, before = weights[word] * self.rarity(word, of_tasks=of_tasks), found.get
                 for key in holding[word]:
                     found[key] = before(key, 0.0) + weight
-            return found
+            return {key: found[key] for key in sorted(sorted(found), key=found.__getitem__, reverse=True)}
 
     def _drop(self, key: str) -> None:
         entry = self.entries.pop(key)

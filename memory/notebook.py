@@ -17,8 +17,8 @@ from langgraph_reflexion.memory import findings
 from langgraph_reflexion.memory.access import Plan, both, drop, items_in, put, storable
 from langgraph_reflexion.memory.arguments import DEFAULT_NAMESPACE, check_count, check_id, check_text, place_in
 from langgraph_reflexion.memory.findings import CATEGORIES, Finding, finding_of, is_sound, suspicion_of_finding
-from langgraph_reflexion.memory.records import hash_of
 from langgraph_reflexion.memory.screening import Foreign
+from langgraph_reflexion.text import hash_of
 from langgraph_reflexion.text.tokens import fold, known_word
 
 logger = logging.getLogger(__name__)

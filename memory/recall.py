@@ -256,9 +256,8 @@ def match(
 ) -> dict[str, float]:
     """How well lessons fit a query, 1 being just enough: those that share most words with it, and those in `near`."""
     with index.lock:
-        shared = index.matching({word: weight * index.rarity(word) for word, weight in weights.items()})
-        ordered = sorted(sorted(shared), key=shared.__getitem__, reverse=True)
-        keys = list(islice((key for key in ordered if usable(index.entries[key].item)), most))
+        shared = index.matching(weights)
+        keys = list(islice((key for key in shared if usable(index.entries[key].item)), most))
         first = set(keys)
         keys += [key for key in near if key not in first and key in index.entries and usable(index.entries[key].item)]
         enough = MIN_SCORE * max(sum(weights.values()) / USUAL_TASK_WORDS, 1.0) ** 0.25
@@ -388,10 +387,8 @@ def _with_same_failure(
 def _taught_by_similar_tasks(index: Index, words: frozenset[str], usable: Callable[[Item], bool]) -> dict[str, float]:
     """The lessons taught by the tasks most like this one, and the share of the words of such a task in this request."""
     with index.lock:
-        rarities = {word: _weight(word) * index.rarity(word, of_tasks=True) for word in words}
-        shared = index.matching(rarities, of_tasks=True)
-        ordered = sorted(sorted(shared), key=shared.__getitem__, reverse=True)
-        entries = islice((entry for key in ordered if usable((entry := index.entries[key]).item)), CANDIDATES)
+        shared = index.matching({word: _weight(word) for word in words}, of_tasks=True)
+        entries = islice((entry for key in shared if usable((entry := index.entries[key]).item)), CANDIDATES)
         likeness = {
             entry.item.key: max(
                 (share_met(index, task, words, of_tasks=True) for task in entry.tasks if len(task & words) >= 2),

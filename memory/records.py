@@ -10,7 +10,6 @@ Two records sum up others: a `sum` replaces old runs of a lesson, and a `whole` 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import re
@@ -27,6 +26,7 @@ from pydantic import ValidationError
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.evidence import COUNTS, LIVE, Change, Evidence, LessonRun, runs_in
 from langgraph_reflexion.schemas import Lesson, LessonStatus
+from langgraph_reflexion.text import hash_of
 from langgraph_reflexion.text.tokens import fold
 
 logger = logging.getLogger(__name__)
@@ -46,11 +46,6 @@ TASKS = "asked"
 
 Record = tuple[str, dict[str, Any]]
 """The key and the value of a record."""
-
-
-def hash_of(text: str, letters: int = 32) -> str:
-    """A hash of the text, the same in every process."""
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:letters]
 
 
 def lesson_id(namespace: Namespace, lesson: Lesson) -> str:
@@ -150,11 +145,6 @@ def run_record(
 
 NOTHING: Mapping[str, Any] = MappingProxyType({"tried": True})
 """The counts of a run that does not count for a lesson."""
-
-
-def marked_undone(value: dict[str, Any], at: datetime) -> dict[str, Any]:
-    """A record that is kept, but no longer counts."""
-    return {**value, "undone": at.isoformat()}
 
 
 def numbered(known: Evidence, change: Change) -> Change:

@@ -25,9 +25,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from langgraph_reflexion.memory.records import hash_of
 from langgraph_reflexion.schemas import TEXTS, Lesson
-from langgraph_reflexion.text import lazy_pattern
+from langgraph_reflexion.text import hash_of, lazy_pattern
 from langgraph_reflexion.text.tokens import MARKS, PARTICLES, STOP_WORDS, UNSPACED, stem
 
 _DROP = r"\b(?<!never )(?<!not )(?<!n't )(?:ignore|disregard|forget|override|bypass|discard|(?:do not|don't) (?:follow|obey)|stop (?:following|obeying))\b"

@@ -261,7 +261,8 @@ def episode_in(item: Item) -> Episode | None:
 
 def is_undone(item: Item) -> bool:
     """Whether the counts of this episode's run were undone, and nothing was counted since."""
-    return _mark(item, UNDONE) > _mark(item, COUNTED)
+    undone, counted = (time_in(item.value.get(mark)) or datetime.min.replace(tzinfo=UTC) for mark in MARKS)
+    return undone > counted
 
 
 def earlier_tasks(shelf: Shelf, task: str) -> Plan[list[str]]:
@@ -279,10 +280,6 @@ def time_in(mark: Any) -> datetime | None:
     except (TypeError, ValueError):
         return None
     return time if time.tzinfo is not None else None
-
-
-def _mark(item: Item, name: str) -> datetime:
-    return time_in(item.value.get(name)) or datetime.min.replace(tzinfo=UTC)
 
 
 def topic_for(task: str, policy: MemoryPolicy) -> str:

@@ -7,9 +7,14 @@ import re
 from typing import Any, cast
 
 
+def hash_of(text: str, letters: int = 32) -> str:
+    """A hash of the text, the same in every process."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:letters]
+
+
 def draw(text: str) -> float:
     """A number from 0 to 1 that is always the same for the same text."""
-    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:8]) / 2**64
+    return int(hash_of(text, 16), 16) / 2**64
 
 
 class _Lazy:

@@ -9,12 +9,11 @@ anything is kept (`mask_secrets`).
 
 from __future__ import annotations
 
-import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable
 
-from langgraph_reflexion.text import lazy_pattern
+from langgraph_reflexion.text import hash_of, lazy_pattern
 from langgraph_reflexion.text.likeness import likeness
 from langgraph_reflexion.text.tokens import fold, tokens, word_set
 
@@ -100,7 +99,7 @@ def fingerprint(signal: str, tool: str | None, text: str, literals: Iterable[str
     """
     masked = mask_literals(_last_line(text), literals)
     if len(masked) > MAX_READABLE:
-        masked = f"{masked[:MAX_READABLE]}#{hashlib.sha256(masked.encode()).hexdigest()[:8]}"
+        masked = f"{masked[:MAX_READABLE]}#{hash_of(masked, 8)}"
     return f"{signal}|{tool or ''}|{masked}"
 
 
