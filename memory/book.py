@@ -30,7 +30,7 @@ from langgraph_reflexion.memory.index import Indexes
 from langgraph_reflexion.memory.recall import Found
 from langgraph_reflexion.memory.records import lesson_in
 from langgraph_reflexion.memory.screening import Foreign
-from langgraph_reflexion.memory.shelf import Shelf, read_all, read_episode, read_some
+from langgraph_reflexion.memory.shelf import Shelf
 from langgraph_reflexion.memory.writing import Written
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Episode, Failure, Kind, Lesson, LessonStatus, Origin
@@ -153,7 +153,7 @@ class LessonBook:
 
     def _get(self, id: str) -> Plan[Lesson | None]:
         """A lesson as it is now, or `None`."""
-        found = yield from read_some(self._shelf, [check_id(id)])
+        found = yield from self._shelf.read_some([check_id(id)])
         return found[id].lesson if id in found else None
 
     get, aget = both(_get)
@@ -170,7 +170,7 @@ class LessonBook:
     def _lessons(self, **filters: Unpack[Filters]) -> Plan[list[Lesson]]:
         """All lessons that match the filters, oldest first."""
         wanted = _check_filters(filters)
-        found = yield from read_all(self._shelf)
+        found = yield from self._shelf.read_all()
         return [entry.lesson for entry in found.values() if recall.passes(entry.lesson, wanted)]
 
     lessons, alessons = both(_lessons)
@@ -184,7 +184,7 @@ class LessonBook:
 
     def _profile(self) -> Plan[list[Lesson]]:
         """The live named entries, oldest first."""
-        found = yield from read_all(self._shelf)
+        found = yield from self._shelf.read_all()
         return [entry.lesson for entry in found.values() if entry.lesson.name and entry.lesson.status in LIVE]
 
     profile, aprofile = both(_profile)
@@ -197,7 +197,7 @@ class LessonBook:
 
     def _episode(self, run_id: str) -> Plan[Episode | None]:
         """The record of a run, or `None`."""
-        return (yield from read_episode(self._shelf, check_id(run_id, "run_id")))
+        return (yield from self._shelf.read_episode(check_id(run_id, "run_id")))
 
     episode, aepisode = both(_episode)
 
@@ -279,7 +279,7 @@ class LessonBook:
     def _export(self, path_or_file: Place, **filters: Unpack[Filters]) -> Plan[int]:
         """Write every lesson that matches the filters as a line of JSON, and return their number."""
         wanted, place = _check_filters(filters), check_place(path_or_file)
-        found = yield from read_all(self._shelf)
+        found = yield from self._shelf.read_all()
         kept = [entry for entry in found.values() if recall.passes(entry.lesson, wanted)]
         return (yield from exchange.export(kept, place))
 

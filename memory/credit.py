@@ -11,7 +11,6 @@ from typing import Any
 from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import TOPIC, Plan, at_once, items_in, put, read_items, storable
-from langgraph_reflexion.memory.changes import change_ops, write
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, Tally, estimate, posterior, recent
 from langgraph_reflexion.memory.evidence import COUNTS, Evidence, LessonRun
 from langgraph_reflexion.memory.forget import forgotten_hashes, without_texts
@@ -23,11 +22,8 @@ from langgraph_reflexion.memory.shelf import (
     MARKS,
     Shelf,
     StoredLesson,
-    earlier_tasks,
     episode_in,
     is_undone,
-    read_episode,
-    read_some,
     stored_lesson,
     time_in,
     topic_for,
@@ -79,7 +75,7 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
 
 def feedback(shelf: Shelf, run_id: str) -> Plan[bool]:
     """Count a run as lost because the user says that it was wrong. `False` for an unknown run."""
-    before = yield from read_episode(shelf, run_id)
+    before = yield from shelf.read_episode(run_id)
     if before is None:
         return False
     yield from _count(
@@ -95,13 +91,13 @@ def _count(shelf: Shelf, episode: Episode) -> Plan[None]:
     """
     ids, label = lessons_of(episode), topic_label(episode.topic or "")
     found, topics, [item] = yield from at_once(
-        read_some(shelf, ids, exactly=False),
+        shelf.read_some(ids, exactly=False),
         runs_of_topics(shelf, [label] if ids else []),
         read_items(shelf.episodes, [episode.id]),
     )
     before = counted_episode(item)
     if before is not None:
-        found |= yield from read_some(shelf, [id for id in lessons_of(before) if id not in ids])
+        found |= yield from shelf.read_some([id for id in lessons_of(before) if id not in ids])
     rows = (run for entry in found.values() for run in entry.evidence.runs if run["run"] == episode.id)
     now = later_than_all(shelf.clock(), [item], rows)
     again = {} if item is None else {COUNTED: now.isoformat()}
@@ -126,9 +122,9 @@ def _count(shelf: Shelf, episode: Episode) -> Plan[None]:
     ops += [*more, *_status_ops(shelf, known.values(), of_topic, episode.id)]
     # One batch: after a crash either all of a run is counted or nothing.
     # It is read again after writing: if several write at once, the last one to read sees what all have written.
-    now_found = yield from write(shelf, ops, found.values())
+    now_found = yield from shelf.write(ops, found.values())
     now_known = [entry for id, entry in now_found.items() if id in known]
-    yield from write(shelf, _status_ops(shelf, now_known, of_topic, episode.id), now_known)
+    yield from shelf.write(_status_ops(shelf, now_known, of_topic, episode.id), now_known)
     yield from _offer_at_start(shelf, episode, [entry for entry in now_known if not entry.evidence.vouched])
     for id, entry in now_found.items():
         if is_due(entry.evidence, now):
@@ -198,11 +194,11 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Sequence[StoredLesson
         fixed = [run for run in map(episode_in, filter(None, items)) if run and _fixed_failure(run, entry.lesson)]
         tasks: list[str] = []
         for run in (episode, fixed[0]) if fixed else ():
-            tasks.append(task_words(run.task, (yield from earlier_tasks(shelf, run.task))))
+            tasks.append(task_words(run.task, (yield from shelf.earlier_tasks(run.task))))
         if new := [task for task in dict.fromkeys(tasks) if task and task not in taught_by][:room]:
             after = {TASKS: new}
-            ops += change_ops(shelf, entry, None, "edited", by="evidence", why=FIXED_TWICE, run=episode.id, after=after)
-    yield from write(shelf, ops, known)
+            ops += shelf.change_ops(entry, None, "edited", by="evidence", why=FIXED_TWICE, run=episode.id, after=after)
+    yield from shelf.write(ops, known)
 
 
 def _fixed_failure(episode: Episode, lesson: Lesson) -> bool:
@@ -299,7 +295,7 @@ def _status_ops(shelf: Shelf, known: Collection[StoredLesson], of_topic: Tally, 
             continue
         status, why = step
         rises = status == "active" or (entry.lesson.status == "probation" and status == "candidate")
-        ops += change_ops(shelf, entry, status, "promoted" if rises else "demoted", by="evidence", why=why, run=run)
+        ops += shelf.change_ops(entry, status, "promoted" if rises else "demoted", by="evidence", why=why, run=run)
     return ops
 
 

@@ -11,7 +11,6 @@ from typing import Any
 from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import TOPIC, Plan, items_in, put, read_items, storable
-from langgraph_reflexion.memory.changes import as_recorded, change_ops, replaced_by, write
 from langgraph_reflexion.memory.credit import counted_before, counted_episode, later_than_all, lessons_of
 from langgraph_reflexion.memory.evidence import LIVE, Change, Source
 from langgraph_reflexion.memory.gate import one_line
@@ -25,17 +24,7 @@ from langgraph_reflexion.memory.records import (
     run_record,
 )
 from langgraph_reflexion.memory.screening import shown_texts, suspicion_of
-from langgraph_reflexion.memory.shelf import (
-    MARKS,
-    UNDONE,
-    Shelf,
-    StoredLesson,
-    evidence_items,
-    is_undone,
-    read_all,
-    read_one,
-    time_in,
-)
+from langgraph_reflexion.memory.shelf import MARKS, UNDONE, Shelf, StoredLesson, as_recorded, is_undone, time_in
 from langgraph_reflexion.schemas import Lesson, LessonStatus
 from langgraph_reflexion.text import hash_of
 
@@ -52,7 +41,7 @@ OUT_OF_USE: tuple[LessonStatus, ...] = ("retired", "superseded", "quarantined")
 
 def approve(shelf: Shelf, lesson: str) -> Plan[Lesson]:
     """Make a lesson active with exactly these texts. No later run, cap or expiry date changes that."""
-    found = yield from read_one(shelf, lesson)
+    found = yield from shelf.read_one(lesson)
     texts = tuple(hash_of(text) for text in shown_texts(found.lesson))
     set_aside = [
         change.why for change in found.evidence.changes if change.action == found.lesson.status == "quarantined"
@@ -60,35 +49,35 @@ def approve(shelf: Shelf, lesson: str) -> Plan[Lesson]:
     doubt = suspicion_of(found.lesson) or next(reversed(set_aside), "")
     why = "exactly these words" + (f", although {doubt}" if doubt else "")
     for_good = {"expires_at": None} if found.lesson.expires_at is not None else {}
-    ops = change_ops(shelf, found, "active", "approved", by="person", why=why, words=texts, after=for_good)
-    ops += yield from replaced_by(shelf, found.lesson)
+    ops = shelf.change_ops(found, "active", "approved", by="person", why=why, words=texts, after=for_good)
+    ops += yield from shelf.replaced_by(found.lesson)
     return (yield from _write_decision(shelf, found, ops))
 
 
 def retire(shelf: Shelf, lesson: str, why: str) -> Plan[Lesson]:
     """Stop showing a lesson, and keep it with the reason."""
-    found = yield from read_one(shelf, lesson)
-    ops = change_ops(shelf, found, "retired", "retired", by="person", why=one_line(why, MAX_REASON))
+    found = yield from shelf.read_one(lesson)
+    ops = shelf.change_ops(found, "retired", "retired", by="person", why=one_line(why, MAX_REASON))
     return (yield from _write_decision(shelf, found, ops))
 
 
 def restore(shelf: Shelf, lesson: str) -> Plan[Lesson]:
     """Restore the status that a lesson had before it was removed from use, or make it a candidate."""
-    found = yield from read_one(shelf, lesson)
+    found = yield from shelf.read_one(lesson)
     status_now = found.lesson.status
     if status_now not in OUT_OF_USE:
         raise ValueError(f"only retired, superseded and quarantined lessons can be restored, {lesson} is {status_now}")
     statuses = [found.evidence.first_status, *(change.status for change in found.evidence.standing)]
     in_use = [status for status in statuses if status not in (None, *OUT_OF_USE)]  # it may have been retired twice
     status: LessonStatus = "active" if in_use[-1:] == ["active"] else "candidate"
-    ops = change_ops(shelf, found, status, "restored", by="person", why=f"it was {status_now}")
-    ops += yield from replaced_by(shelf, found.lesson)
+    ops = shelf.change_ops(found, status, "restored", by="person", why=f"it was {status_now}")
+    ops += yield from shelf.replaced_by(found.lesson)
     return (yield from _write_decision(shelf, found, ops))
 
 
 def _write_decision(shelf: Shelf, found: StoredLesson, ops: list[Op]) -> Plan[Lesson]:
     """Write a person's decision, and return the updated lesson, or the old one if it was forgotten meanwhile."""
-    now = yield from write(shelf, ops, [found])
+    now = yield from shelf.write(ops, [found])
     return now[found.lesson.id].lesson if found.lesson.id in now else found.lesson
 
 
@@ -106,9 +95,9 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
     if since is not None and since.tzinfo is None:
         raise ValueError(f"`since` needs a time zone, got {since.isoformat()}")
     if what is not None and (lesson := lesson_of_change(what)) is not None:
-        return (yield from _undo_change(shelf, (yield from read_one(shelf, lesson)), what))
+        return (yield from _undo_change(shelf, (yield from shelf.read_one(lesson)), what))
     given, what = what, storable(what)
-    known = yield from read_all(shelf)
+    known = yield from shelf.read_all()
     counts = {
         id: {str(run["run"]): run for run in found.evidence.runs if _in_scope(run, what, since)}
         for id, found in known.items()
@@ -122,7 +111,7 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
     now = later_than_all(shelf.clock(), episodes.values(), (run for runs in counts.values() for run in runs.values()))
     ops: list[Op] = [
         put(item.namespace, item.key, {**item.value, "undone": now.isoformat()})
-        for label, items in (yield from evidence_items(shelf)).items()
+        for label, items in (yield from shelf.evidence_items()).items()
         for item in items
         if label.startswith(TOPIC) and _in_scope(item.value, what, since) and not item.value.get("undone")
     ]
@@ -140,7 +129,7 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
         raise KeyError(given)
     if what is not None and not episodes:
         logger.warning("The episode of %s is no longer kept: what it counted is taken back only where listed", what)
-    yield from _with_one_value(shelf, known, (yield from write(shelf, ops)))
+    yield from _with_one_value(shelf, known, (yield from shelf.write(ops)))
     return sorted(undone, key=lambda change: (change.at, change.id))
 
 
@@ -168,7 +157,7 @@ def _undo_change(shelf: Shelf, found: StoredLesson, id: str) -> Plan[list[Change
     changes = [change] if change in found.evidence.standing else []
     sources = _sources_of(change, found) if changes else []
     ops, undone = _revert(shelf, found, changes, {}, sources, shelf.clock(), bulk=False)
-    yield from _with_one_value(shelf, {found.lesson.id: found}, (yield from write(shelf, ops)))
+    yield from _with_one_value(shelf, {found.lesson.id: found}, (yield from shelf.write(ops)))
     return undone
 
 
@@ -177,7 +166,7 @@ def _with_one_value(shelf: Shelf, before: Mapping[str, StoredLesson], now: Mappi
     revived = [id for id, found in now.items() if found.lesson.status in LIVE and before[id].lesson.status not in LIVE]
     newest = {(lesson.kind, lesson.name): lesson for id in before if id in revived and (lesson := now[id].lesson).name}
     for lesson in newest.values():
-        yield from write(shelf, (yield from replaced_by(shelf, lesson)))
+        yield from shelf.write((yield from shelf.replaced_by(lesson)))
 
 
 def _sources_of(change: Change, found: StoredLesson) -> list[Source]:

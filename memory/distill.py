@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langgraph_reflexion.memory.access import PAUSE, PAUSE_AFTER, Plan, read_items
-from langgraph_reflexion.memory.changes import write
 from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.evidence import LIVE, TRUST
 from langgraph_reflexion.memory.forget import forget_all
@@ -18,7 +17,7 @@ from langgraph_reflexion.memory.gate import MAX_VALUES, malformed, refusal, tidy
 from langgraph_reflexion.memory.models import check_model, guard_objection, wording
 from langgraph_reflexion.memory.records import is_live, lesson_id, tool_of
 from langgraph_reflexion.memory.screening import suspicion_of
-from langgraph_reflexion.memory.shelf import Shelf, current_items, nearest, read_all
+from langgraph_reflexion.memory.shelf import Shelf
 from langgraph_reflexion.memory.writing import new_record, of_any_tool
 from langgraph_reflexion.schemas import Lesson, Trigger
 from langgraph_reflexion.text import hash_of
@@ -58,8 +57,8 @@ def clusters(shelf: Shelf) -> Plan[list[list[Lesson]]]:
 
     A lesson that a pattern has summed up is not summed up again, even if the pattern was retired since.
     """
-    yield from current_items(shelf)
-    known = yield from read_all(shelf)
+    yield from shelf.current_items()
+    known = yield from shelf.read_all()
     summed_up = {id for found in known.values() if is_summary(found.lesson) for id in found.lesson.supersedes}
     free = [found for id, found in known.items() if id not in summed_up and may_be_summed_up(found.lesson)]
     ranked = sorted(free, key=lambda found: (-worth(found), -TRUST.index(found.lesson.origin), found.lesson.id))
@@ -71,7 +70,7 @@ def clusters(shelf: Shelf) -> Plan[list[list[Lesson]]]:
             yield PAUSE
         if waiting.pop(found.lesson.id, None) is None:
             continue
-        near = yield from nearest(shelf, found.lesson.text)
+        near = yield from shelf.nearest(found.lesson.text)
         members = [found.lesson, *_similar(shelf, found.lesson, waiting, rank, near)]
         for member in members[1:]:
             del waiting[member.id]
@@ -91,7 +90,7 @@ def save_pattern(shelf: Shelf, members: Sequence[Lesson], text: str | None) -> P
     `None` if the book is full, because no lesson is retired to make room for a pattern, or if one of the lessons or the
     pattern itself was forgotten in the meantime.
     """
-    items = yield from current_items(shelf)
+    items = yield from shelf.current_items()
     ids = [member.id for member in members]
     if not items.keys() >= set(ids) or sum(map(is_live, items.values())) >= shelf.policy.max_kept:
         return None
@@ -100,7 +99,7 @@ def save_pattern(shelf: Shelf, members: Sequence[Lesson], text: str | None) -> P
         # A lesson of kind `pattern`, often the best member, already has this wording. It stays unchanged.
         made = made.model_copy(update={"id": hash_of(" ".join([made.id, *ids]), 16)})
     found, ops = new_record(shelf, made, f"it speaks for {len(members)} lessons", None)
-    if made.id not in (yield from write(shelf, ops, [found])):
+    if made.id not in (yield from shelf.write(ops, [found])):
         return None
     if any((yield from read_items(shelf.forgotten, ids))):
         yield from forget_all(shelf, [made.id])

@@ -17,7 +17,6 @@ from pydantic import Field, ValidationError
 from langgraph_reflexion.driver import in_thread
 from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory.access import COLLECTIONS, Plan, items_in, may_be_an_id, put
-from langgraph_reflexion.memory.changes import replaced_by, retry_without_vectors
 from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence
 from langgraph_reflexion.memory.gate import MAX_VALUES, malformed, tidy
 from langgraph_reflexion.memory.index import MAX_WORD_LENGTH, MAX_WORDS, tasks_of
@@ -33,7 +32,7 @@ from langgraph_reflexion.memory.records import (
     numbered,
 )
 from langgraph_reflexion.memory.screening import suspicion, suspicion_of
-from langgraph_reflexion.memory.shelf import Shelf, StoredLesson
+from langgraph_reflexion.memory.shelf import Shelf, StoredLesson, retry_without_vectors
 from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text.json_text import escape_invisible, unique_keys, valid_text
 from langgraph_reflexion.text.literals import MAX_TASK, mask_secrets
@@ -139,7 +138,7 @@ def load(shelf: Shelf, place: Place, strict: bool, untrusted: bool) -> Plan[Load
             put(shelf.evidence_of(lesson.id), *change_record(change)),
             PutOp(shelf.forgotten, lesson.id, None),
         ]
-        ops += (yield from replaced_by(shelf, lesson)) if lesson.status in LIVE else []
+        ops += (yield from shelf.replaced_by(lesson)) if lesson.status in LIVE else []
     yield from retry_without_vectors(ops)
     return Loaded(added, len(lessons) - added, skipped)
 

@@ -10,9 +10,8 @@ from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.driver import either
 from langgraph_reflexion.memory.access import Plan, drop, items_in, may_be_an_id, put, read_items
-from langgraph_reflexion.memory.changes import read_and_correct
 from langgraph_reflexion.memory.index import remove_everywhere
-from langgraph_reflexion.memory.shelf import MARKS, Shelf, current_items, episode_in
+from langgraph_reflexion.memory.shelf import MARKS, Shelf, episode_in
 from langgraph_reflexion.schemas import Episode, Reflection
 from langgraph_reflexion.text import hash_of
 from langgraph_reflexion.text.likeness import same
@@ -37,7 +36,7 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
     Hashes of their texts stay, so that what other writers still write about them can be removed.
     """
     items = {item.key: item for item in (yield from read_items(shelf.lessons, meant)) if item is not None}
-    items |= yield from current_items(shelf)
+    items |= yield from shelf.current_items()
     meant = [id for id in meant if id in items]
     patterns = [key for id in meant for key, item in items.items() if _repeats(item, items[id])]
     ops: list[Op] = []
@@ -56,12 +55,12 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
     # Only the latest sources of a lesson are recorded, so every episode that may contain its text is read.
     ops += without_texts(shelf, (yield from items_in(shelf.episodes)) if gone else [], hashes, texts)
     yield ops
-    yield from read_and_correct(shelf, gone)
+    yield from shelf.read_and_correct(gone)
     remove_everywhere(shelf.store, shelf.lessons, gone)
     # A pattern may have been made from them in the meantime.
     patterns_since = [
         key
-        for key, item in (yield from current_items(shelf)).items()
+        for key, item in (yield from shelf.current_items()).items()
         if key not in gone and any(_repeats(item, items[id]) for id in gone)
     ]
     if patterns_since:

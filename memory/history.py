@@ -17,16 +17,7 @@ from langgraph_reflexion.memory.estimate import Uplift, uplift
 from langgraph_reflexion.memory.evidence import LIVE, Change
 from langgraph_reflexion.memory.index import tasks_of
 from langgraph_reflexion.memory.records import fingerprints
-from langgraph_reflexion.memory.shelf import (
-    Shelf,
-    StoredLesson,
-    episode_in,
-    read_all,
-    read_episode,
-    read_listed,
-    read_one,
-    read_some,
-)
+from langgraph_reflexion.memory.shelf import Shelf, StoredLesson, episode_in
 from langgraph_reflexion.schemas import Episode, Lesson
 from langgraph_reflexion.text.tokens import tokens
 
@@ -35,13 +26,13 @@ logger = logging.getLogger(__name__)
 
 def history(shelf: Shelf, lesson: str) -> Plan[list[Change]]:
     """The changes of a lesson, in order. For a named entry, the changes of its former values come first."""
-    found = yield from read_one(shelf, lesson)
+    found = yield from shelf.read_one(lesson)
     if not found.lesson.name:
         return list(found.evidence.changes)
     chain = {lesson: found}
     wanted = list(found.lesson.supersedes)
     while wanted:
-        more = yield from read_some(shelf, [id for id in wanted if id not in chain])
+        more = yield from shelf.read_some([id for id in wanted if id not in chain])
         chain |= more
         wanted = [id for former in more.values() for id in former.lesson.supersedes if id not in chain]
     changes = [change for entry in chain.values() for change in entry.evidence.changes]
@@ -62,7 +53,7 @@ def stats(shelf: Shelf) -> Plan[dict[str, Any]]:
     1,000 episodes.
     """
     items, runs = yield [SearchOp(part, None, SAMPLE) for part in (shelf.lessons, shelf.episodes)]
-    lessons = [found.lesson for found in (yield from read_listed(shelf, items)).values()]
+    lessons = [found.lesson for found in (yield from shelf.read_listed(items)).values()]
     many = len(lessons) if len(items) < SAMPLE else (yield from count(shelf.lessons, SAMPLE))
     episodes = [item for item in runs if item.namespace == shelf.episodes]
     ended = len(episodes) if len(runs) < SAMPLE else (yield from count(shelf.episodes, SAMPLE))
@@ -108,16 +99,16 @@ def explain(shelf: Shelf, run_id: str | None) -> Plan[dict[str, Any]]:
     if run_id is None:
         episode = next(iter((yield from episodes(shelf, 1))), None)
     else:
-        episode = yield from read_episode(shelf, run_id)
+        episode = yield from shelf.read_episode(run_id)
     if episode is None:
         raise KeyError(run_id)
     [item] = yield from read_items(shelf.episodes, [episode.id])
     counts = counted_episode(item)
-    everything = yield from read_all(shelf)
+    everything = yield from shelf.read_all()
     concerned = [everything[id] for id in (*episode.shown, *episode.withheld) if id in everything]
     behind: dict[str, Episode | None] = {}
     for source in dict.fromkeys(source for found in concerned for source in found.lesson.sources[:MAX_NAMED]):
-        behind[source] = yield from read_episode(shelf, source)
+        behind[source] = yield from shelf.read_episode(source)
     return {
         "run": episode.id,
         "task": episode.task,
@@ -222,7 +213,7 @@ def _why(found: StoredLesson, episode: Episode) -> str:
 
 def hidden(shelf: Shelf, lesson: str) -> Plan[str | None]:
     """Why a lesson is never shown, or `None` if it is shown when it fits. An unknown id is a `KeyError`."""
-    found = yield from read_one(shelf, lesson)
+    found = yield from shelf.read_one(lesson)
     _, now, evidence = found
     if now.status not in LIVE:
         changes = (*reversed(evidence.standing), *reversed(evidence.changes))

@@ -31,16 +31,7 @@ from langgraph_reflexion.memory.gate import LENGTHS, one_line
 from langgraph_reflexion.memory.index import ANY_REQUEST, Entry, Index, Noise, searchable, words_of
 from langgraph_reflexion.memory.records import fingerprints, is_live, trigger_in
 from langgraph_reflexion.memory.screening import suspicion
-from langgraph_reflexion.memory.shelf import (
-    Shelf,
-    StoredLesson,
-    current_items,
-    earlier_tasks,
-    nearest,
-    read_listed,
-    time_in,
-    topic_for,
-)
+from langgraph_reflexion.memory.shelf import Shelf, StoredLesson, time_in, topic_for
 from langgraph_reflexion.schemas import Failure, Lesson, Trigger
 from langgraph_reflexion.text.task import FURTHER, GENERAL, NAMES, TOPICS, sentences, specific_words
 
@@ -150,7 +141,7 @@ def recall(
     policy = shelf.policy
     if not policy.read or not policy.max_lessons or not policy.lesson_tokens:
         return Selection()
-    items = yield from current_items(shelf)
+    items = yield from shelf.current_items()
     if items.keys() <= set(exclude):
         return Selection()
     now = shelf.clock()
@@ -176,7 +167,7 @@ def recall(
     best = sorted(scores, key=lambda key: (-scores[key].score, key))[: max(MAX_READ, 2 * policy.max_lessons)]
     about = [topic_label(topic)] if failure is None and best else []
     found, runs = yield from at_once(
-        read_listed(shelf, [items[key] for key in dict.fromkeys([*always, *best])]), runs_of_topics(shelf, about)
+        shelf.read_listed([items[key] for key in dict.fromkeys([*always, *best])]), runs_of_topics(shelf, about)
     )
     shown_before = [str(items[key].value.get("text")) for key in exclude if key in items]
     current = {key: _triggered_by(entry, failure) for key, entry in found.items() if _may_be_shown(entry, policy)}
@@ -200,7 +191,7 @@ def recall(
 
 def search(shelf: Shelf, query: str, limit: int, filters: Filters) -> Plan[list[Found]]:
     """The lessons most similar to a query, with any status and with scores from 0 to 1: 0.5 just fits a task."""
-    items = yield from current_items(shelf)
+    items = yield from shelf.current_items()
     if not items or limit < 1:
         return []
     limit = min(limit, len(items))
@@ -209,7 +200,7 @@ def search(shelf: Shelf, query: str, limit: int, filters: Filters) -> Plan[list[
     near = yield from _similarities(shelf, request)
     scores = match(shelf.index, weights, lambda item: item.key in items, most, near)
     order = sorted((key for key in scores if scores[key] > 0), key=lambda key: (-scores[key], key))
-    found = yield from read_listed(shelf, [items[key] for key in order])
+    found = yield from shelf.read_listed([items[key] for key in order])
     meant = [entry.lesson for entry in found.values() if passes(entry.lesson, filters)]
     return [Found(lesson, round(scores[lesson.id] / (scores[lesson.id] + 1), 4)) for lesson in meant[:limit]]
 
@@ -284,7 +275,7 @@ def share_met(index: Index, when: Iterable[str], words: Collection[str], *, of_t
 
 def _query_words(shelf: Shelf, task: str) -> Plan[tuple[dict[str, float], str]]:
     """The words of a task with their weights, highest in its request, and the request itself."""
-    earlier = yield from earlier_tasks(shelf, task)
+    earlier = yield from shelf.earlier_tasks(task)
     weights: dict[str, float] = {}
     parts = sentences(task, earlier)
     for sentence, share in parts:
@@ -302,7 +293,7 @@ def _weight(word: str) -> float:
 
 def _similarities(shelf: Shelf, text: str) -> Plan[dict[str, float]]:
     """How similar lessons are to a text by the store's vectors: 0 as much as an unrelated text, 1 the same."""
-    near = yield from nearest(shelf, text)
+    near = yield from shelf.nearest(text)
     if not near:
         return {}
     noise = shelf.index.noise
@@ -311,7 +302,7 @@ def _similarities(shelf: Shelf, text: str) -> Plan[dict[str, float]]:
         similarities: dict[str, float] = {}
         others = -1.0
         for unrelated in UNRELATED:
-            found = yield from nearest(shelf, unrelated)
+            found = yield from shelf.nearest(unrelated)
             similarities |= {key: max(score, similarities.get(key, -1.0)) for key, score in found.items()}
             # A lesson that is not among the nearest is no more similar than the last of them.
             others = max(others, min(found.values(), default=0.0))

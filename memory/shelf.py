@@ -1,16 +1,23 @@
-"""The shelf: one namespace of lessons, and the plans that read it."""
+"""The shelf: one namespace of lessons, which reads and changes them.
+
+A change is recorded in the evidence, and the lesson's own item is updated in the same batch, so that recall need not
+read all evidence. Two writers that read the same item can overwrite each other. So each reads again after writing, and
+the last to read corrects the item (`read_and_correct`).
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from langgraph.store.base import BaseStore, GetOp, Item, Op, SearchOp
+from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace
 from langgraph_reflexion.driver import either
+from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.access import (
     FORGOTTEN,
     NOTES,
@@ -20,17 +27,32 @@ from langgraph_reflexion.memory.access import (
     TOPIC,
     Plan,
     at_once,
+    drop,
     items_below,
     items_in,
     may_be_an_id,
+    put,
     read_items,
     storable,
 )
-from langgraph_reflexion.memory.evidence import Evidence, with_evidence
+from langgraph_reflexion.memory.evidence import By, Change, ChangeAction, Evidence, with_evidence
+from langgraph_reflexion.memory.gate import MAX_VALUES
 from langgraph_reflexion.memory.index import Index, IndexUpdate
-from langgraph_reflexion.memory.records import lesson_in, whole_in, with_records
+from langgraph_reflexion.memory.records import (
+    FIELDS,
+    MORE_FAILURES,
+    TASKS,
+    change_record,
+    is_live,
+    item_value,
+    lesson_in,
+    numbered,
+    whole_in,
+    whole_record,
+    with_records,
+)
 from langgraph_reflexion.prompts import Prompts
-from langgraph_reflexion.schemas import Episode, Lesson
+from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
 from langgraph_reflexion.text.literals import mask_secrets
 from langgraph_reflexion.text.task import GENERAL, LONG_TASK, topic_of
 
@@ -59,6 +81,12 @@ wrong: when that was."""
 MARKS = (UNDONE, COUNTED)
 """The fields that are added to an episode."""
 
+MAX_CORRECTIONS = 8
+"""How often an item is corrected before that is left to the other writers."""
+
+_ADDED_TO = (MORE_FAILURES, TASKS)
+"""Fields to which each writer only adds. A change's `after` holds what it added."""
+
 
 class StoredLesson(NamedTuple):
     """A lesson as it is now, with the item and the evidence from which that follows."""
@@ -74,8 +102,18 @@ def stored_lesson(item: Item, evidence: Evidence) -> StoredLesson | None:
     return None if lesson is None else StoredLesson(item, with_evidence(lesson, evidence), evidence)
 
 
+def _stored_lessons(items: Iterable[Item], evidence: Mapping[str, Evidence]) -> Plan[dict[str, StoredLesson]]:
+    found = {}
+    for i, item in enumerate(items, 1):
+        if i % PAUSE_AFTER == 0:
+            yield PAUSE
+        if (entry := stored_lesson(item, evidence.get(item.key, Evidence()))) is not None:
+            found[item.key] = entry
+    return found
+
+
 class Shelf:
-    """What plans need to read and write a book: its store, namespace, policy, clock, index and prompts."""
+    """One namespace of lessons in a store, with its policy, clock, index and prompts. Its methods are plans."""
 
     def __init__(
         self,
@@ -101,147 +139,229 @@ class Shelf:
     def evidence_of(self, lesson: str) -> Namespace:
         return (*self.evidence, lesson)
 
+    def current_items(self) -> Plan[Mapping[str, Item]]:
+        """The current items of the lessons, by key. Updates the index with them."""
+        index = self.index
+        while True:
+            version = index.version
+            if not hasattr(self.store, "changes"):
+                update = yield from self._update_from_notes(index)
+            elif (news := (yield either(self.store.changes, self.store.achanges, self.lessons, index.seq))) is None:
+                update = IndexUpdate((yield from items_in(self.lessons)), complete=True)  # items may expire
+            else:
+                gone = () if news.keys is None else index.items.keys() - news.keys
+                update = IndexUpdate(news.items, gone, news.since < 0, news.seq)
+            new = [item for item in update.items if index.is_new(item)]
+            *first, last = [new[at : at + PAUSE_AFTER] for at in range(0, len(new), PAUSE_AFTER)] or [new]
+            for part in first:
+                index.add(part)
+                yield PAUSE
+            if index.apply(version, update, last, partly=bool(first)):
+                return index.items
 
-def current_items(shelf: Shelf) -> Plan[Mapping[str, Item]]:
-    """The current items of the lessons, by key. Updates the index with them."""
-    index = shelf.index
-    while True:
-        version = index.version
-        if not hasattr(shelf.store, "changes"):
-            update = yield from _update_from_notes(shelf, index)
-        elif (news := (yield either(shelf.store.changes, shelf.store.achanges, shelf.lessons, index.seq))) is None:
-            update = IndexUpdate((yield from items_in(shelf.lessons)), complete=True)  # items may expire
-        else:
-            gone = () if news.keys is None else index.items.keys() - news.keys
-            update = IndexUpdate(news.items, gone, news.since < 0, news.seq)
-        new = [item for item in update.items if index.is_new(item)]
-        *first, last = [new[at : at + PAUSE_AFTER] for at in range(0, len(new), PAUSE_AFTER)] or [new]
-        for part in first:
-            index.add(part)
-            yield PAUSE
-        if index.apply(version, update, last, partly=bool(first)):
-            return index.items
+    def _update_from_notes(self, index: Index) -> Plan[IndexUpdate]:
+        """What the index must read, according to the notes of changes, for a store that cannot tell what changed."""
+        if len(index.items) <= FEW:
+            [page] = yield [SearchOp(self.lessons, None, FEW + 1)]
+            if len(page) <= FEW:
+                return IndexUpdate([item for item in page if item.namespace == self.lessons], complete=True)
+        all_notes = yield from items_in(self.notes)
+        notes = {note.key for note in all_notes}
+        if index.notes is None or ((index.notes or len(notes) >= NOTES_KEPT) and index.notes.isdisjoint(notes)):
+            return IndexUpdate((yield from items_in(self.lessons)), complete=True, notes=notes)
+        new = [note.value.get("lessons") for note in all_notes if note.key not in index.notes]
+        keys = list(dict.fromkeys(key for ids in new if isinstance(ids, list) for key in ids if isinstance(key, str)))
+        items = yield from read_items(self.lessons, keys)
+        gone = [key for key, item in zip(keys, items, strict=True) if item is None]
+        return IndexUpdate([item for item in items if item is not None], gone, notes=notes)
 
+    def read_one(self, lesson: str) -> Plan[StoredLesson]:
+        """The current state of a lesson. A missing or damaged one is a `KeyError` with its id."""
+        found = yield from self.read_some([lesson])
+        if lesson not in found:
+            raise KeyError(lesson)
+        return found[lesson]
 
-def _update_from_notes(shelf: Shelf, index: Index) -> Plan[IndexUpdate]:
-    """What the index must read, according to the notes of changes, for a store that cannot tell what changed."""
-    if len(index.items) <= FEW:
-        [page] = yield [SearchOp(shelf.lessons, None, FEW + 1)]
-        if len(page) <= FEW:
-            return IndexUpdate([item for item in page if item.namespace == shelf.lessons], complete=True)
-    all_notes = yield from items_in(shelf.notes)
-    notes = {note.key for note in all_notes}
-    if index.notes is None or ((index.notes or len(notes) >= NOTES_KEPT) and index.notes.isdisjoint(notes)):
-        return IndexUpdate((yield from items_in(shelf.lessons)), complete=True, notes=notes)
-    new = [note.value.get("lessons") for note in all_notes if note.key not in index.notes]
-    keys = list(dict.fromkeys(key for ids in new if isinstance(ids, list) for key in ids if isinstance(key, str)))
-    items = yield from read_items(shelf.lessons, keys)
-    gone = [key for key, item in zip(keys, items, strict=True) if item is None]
-    return IndexUpdate([item for item in items if item is not None], gone, notes=notes)
+    def read_some(self, ids: Iterable[str], *, exactly: bool = True) -> Plan[dict[str, StoredLesson]]:
+        """The current state of these lessons, if they exist, from all their evidence.
 
+        If not `exactly`, their `whole` records are read instead. That is enough where the lessons are read once more
+        after writing.
+        """
+        wanted = [id for id in dict.fromkeys(ids) if may_be_an_id(id)]
+        about = self.read_evidence(wanted) if exactly else read_items(self.evidence, wanted)
+        items, evidence = yield from at_once(read_items(self.lessons, wanted), about)
+        there = [item for item in items if item is not None]
+        return (yield from _stored_lessons(there, evidence) if exactly else self._from_whole_records(there, evidence))
 
-def read_one(shelf: Shelf, lesson: str) -> Plan[StoredLesson]:
-    """The current state of a lesson. A missing or damaged one is a `KeyError` with its id."""
-    found = yield from read_some(shelf, [lesson])
-    if lesson not in found:
-        raise KeyError(lesson)
-    return found[lesson]
+    def read_all(self) -> Plan[dict[str, StoredLesson]]:
+        """The current state of all lessons, oldest first."""
+        items = yield from items_in(self.lessons)
+        evidence = {}
+        for i, (label, about) in enumerate((yield from self.evidence_items()).items(), 1):
+            evidence[label] = with_records(Evidence(), about)
+            if i % PAUSE_AFTER == 0:
+                yield PAUSE
+        found = yield from _stored_lessons(items, evidence)
+        return dict(sorted(found.items(), key=lambda entry: (entry[1].lesson.created_at or self.clock(), entry[0])))
 
+    def read_listed(self, listed: Iterable[Item]) -> Plan[dict[str, StoredLesson]]:
+        """The current state of the lessons among these items, in their order, according to their `whole` records."""
+        items = [item for item in listed if item.namespace == self.lessons and may_be_an_id(item.key)]
+        records = yield from read_items(self.evidence, [item.key for item in items])
+        return (yield from self._from_whole_records(items, records))
 
-def read_some(shelf: Shelf, ids: Iterable[str], *, exactly: bool = True) -> Plan[dict[str, StoredLesson]]:
-    """The current state of these lessons, if they exist, from all their evidence.
+    def _from_whole_records(self, items: list[Item], records: Iterable[Item | None]) -> Plan[dict[str, StoredLesson]]:
+        """The state of lessons according to their `whole` records. If one is missing or damaged, all evidence is read.
 
-    If not `exactly`, their `whole` records are read instead. That is enough where the lessons are read once more after
-    writing.
-    """
-    wanted = [id for id in dict.fromkeys(ids) if may_be_an_id(id)]
-    about = read_evidence(shelf, wanted) if exactly else read_items(shelf.evidence, wanted)
-    items, evidence = yield from at_once(read_items(shelf.lessons, wanted), about)
-    there = [item for item in items if item is not None]
-    return (yield from _stored_lessons(there, evidence) if exactly else _from_whole_records(shelf, there, evidence))
+        So it is if the record's last status is not that of the lesson's item, because then the record is older.
+        """
+        found = {record.key: whole_in(record.value) for record in records if record is not None}
+        evidence: dict[str, Evidence] = {}
+        for item in items:
+            whole = found.get(item.key)
+            if whole is not None and item.value.get("status") == (whole.statuses() or ["candidate"])[-1]:
+                evidence[item.key] = whole
+        evidence |= yield from self.read_evidence([item.key for item in items if item.key not in evidence])
+        return (yield from _stored_lessons(items, evidence))
 
+    def read_evidence(self, labels: list[str]) -> Plan[dict[str, Evidence]]:
+        """All evidence about these lessons, read in one batch."""
+        searches: list[Op] = [SearchOp(self.evidence_of(label), None, PAGE) for label in labels]
+        pages = yield searches
+        found = {}
+        for label, page in zip(labels, pages, strict=True):
+            exactly = [item for item in page if tuple(item.namespace) == self.evidence_of(label)]
+            if len(page) == PAGE:
+                exactly = yield from items_in(self.evidence_of(label))
+            found[label] = with_records(Evidence(), exactly)
+        return found
 
-def read_all(shelf: Shelf) -> Plan[dict[str, StoredLesson]]:
-    """The current state of all lessons, oldest first."""
-    items = yield from items_in(shelf.lessons)
-    evidence = {}
-    for i, (label, about) in enumerate((yield from evidence_items(shelf)).items(), 1):
-        evidence[label] = with_records(Evidence(), about)
-        if i % PAUSE_AFTER == 0:
-            yield PAUSE
-    found = yield from _stored_lessons(items, evidence)
-    return dict(sorted(found.items(), key=lambda entry: (entry[1].lesson.created_at or shelf.clock(), entry[0])))
+    def evidence_items(self) -> Plan[dict[str, list[Item]]]:
+        """Everything appended about the lessons and topics of this namespace, by their labels."""
+        items: dict[str, list[Item]] = {}
+        for item in (yield from items_below(self.evidence)):
+            if item.namespace == self.evidence and item.key.startswith(TOPIC):
+                items.setdefault(item.key.rpartition(".")[0], []).append(item)
+            # A label like `evidence` may open another namespace below.
+            if item.namespace[:-1] == self.evidence and may_be_an_id(item.namespace[-1]):
+                items.setdefault(item.namespace[-1], []).append(item)
+        return items
 
+    def nearest(self, query: str) -> Plan[dict[str, float]]:
+        """The similarities from a store with an index. Empty if it has none, or if its embedding model fails."""
+        if not self.has_vectors:
+            return {}
+        try:
+            [page] = yield [SearchOp(self.lessons, None, NEAREST, 0, query[:2000])]
+        except Exception as fault:  # noqa: BLE001 - an embedder is anybody's code; words go on without it
+            logger.warning("Searched without vectors: %s: %s", type(fault).__name__, mask_secrets(str(fault)))
+            return {}
+        return {
+            item.key: float(item.score)
+            for item in page
+            if tuple(item.namespace) == self.lessons and getattr(item, "score", None) is not None
+        }
 
-def read_listed(shelf: Shelf, listed: Iterable[Item]) -> Plan[dict[str, StoredLesson]]:
-    """The lessons among these items, in their order and in their current state according to their `whole` records."""
-    items = [item for item in listed if item.namespace == shelf.lessons and may_be_an_id(item.key)]
-    records = yield from read_items(shelf.evidence, [item.key for item in items])
-    return (yield from _from_whole_records(shelf, items, records))
+    def read_episode(self, run_id: str) -> Plan[Episode | None]:
+        """The record of a run, or `None`."""
+        [item] = yield [GetOp(self.episodes, storable(run_id))]
+        return episode_in(item) if item is not None else None
 
+    def earlier_tasks(self, task: str) -> Plan[list[str]]:
+        """Tasks of earlier runs, if this one is so long that it may share a template with them."""
+        if len(task) < LONG_TASK:
+            return []
+        [items] = yield [SearchOp(self.episodes, None, PAST_TASKS)]
+        return [past for past in (str(item.value.get("task")) for item in items) if past != task]
 
-def _from_whole_records(
-    shelf: Shelf, items: list[Item], records: Iterable[Item | None]
-) -> Plan[dict[str, StoredLesson]]:
-    """The state of lessons according to their `whole` records. If one is missing or damaged, all evidence is read.
+    # ------------------------------------------------------------ changes
 
-    So it is if the record's last status is not that of the lesson's item, because then the record is older.
-    """
-    found = {record.key: whole_in(record.value) for record in records if record is not None}
-    evidence: dict[str, Evidence] = {}
-    for item in items:
-        whole = found.get(item.key)
-        if whole is not None and item.value.get("status") == (whole.statuses() or ["candidate"])[-1]:
-            evidence[item.key] = whole
-    evidence |= yield from read_evidence(shelf, [item.key for item in items if item.key not in evidence])
-    return (yield from _stored_lessons(items, evidence))
+    def change_ops(
+        self,
+        found: StoredLesson,
+        status: LessonStatus | None,
+        action: ChangeAction,
+        *,
+        by: By,
+        why: str = "",
+        run: str | None = None,
+        words: tuple[str, ...] = (),
+        after: Mapping[str, Any] = MappingProxyType({}),
+        beside: Mapping[str, Any] = MappingProxyType({}),
+    ) -> list[Op]:
+        """The operations that change a lesson's status and record the change.
 
+        `after` holds other changed fields, or what is added to them, and `beside` fields whose change is not recorded.
+        """
+        item, lesson, evidence = found
+        before: dict[str, Any] = {"status": lesson.status} if status else {}
+        full = item_value(lesson) | item.value  # the item of another release may lack fields
+        before |= {name: full.get(name) for name in after if name not in _ADDED_TO}
+        change = Change("", lesson.id, action, self.clock(), by, why, status, run, before, dict(after), words)
+        change = numbered(evidence, change)
+        ops: list[Op] = [put(self.evidence_of(lesson.id), *change_record(change))]
+        right = as_recorded({**item.value, **beside}, evidence.with_change(change))
+        if right != item.value:
+            ops.append(put(self.lessons, item.key, right, FIELDS))
+        return ops
 
-def read_evidence(shelf: Shelf, labels: list[str]) -> Plan[dict[str, Evidence]]:
-    """All evidence about these lessons, read in one batch."""
-    searches: list[Op] = [SearchOp(shelf.evidence_of(label), None, PAGE) for label in labels]
-    pages = yield searches
-    found = {}
-    for label, page in zip(labels, pages, strict=True):
-        exactly = [item for item in page if tuple(item.namespace) == shelf.evidence_of(label)]
-        if len(page) == PAGE:
-            exactly = yield from items_in(shelf.evidence_of(label))
-        found[label] = with_records(Evidence(), exactly)
-    return found
+    def write(self, ops: list[Op], known: Iterable[StoredLesson] = ()) -> Plan[dict[str, StoredLesson]]:
+        """Write, and return the updated lessons whose evidence was added to.
 
+        For lessons that are `known`, the record of all their evidence is written in the same batch.
+        """
+        about: dict[str, list[PutOp]] = {}
+        for op in ops:
+            if isinstance(op, PutOp) and op.namespace[:-1] == self.evidence and may_be_an_id(op.namespace[-1]):
+                about.setdefault(op.namespace[-1], []).extend([op] if op.value else [])
+        evidence = {found.lesson.id: found.evidence for found in known}
+        wholes = [
+            put(self.evidence, id, whole_record(with_records(evidence[id], about[id])))
+            for id in about
+            if id in evidence
+        ]
+        yield from retry_without_vectors([*ops, *wholes])
+        return (yield from self.read_and_correct(about))
 
-def evidence_items(shelf: Shelf) -> Plan[dict[str, list[Item]]]:
-    """Everything appended about the lessons and topics of this namespace, by their labels."""
-    items: dict[str, list[Item]] = {}
-    for item in (yield from items_below(shelf.evidence)):
-        if item.namespace == shelf.evidence and item.key.startswith(TOPIC):
-            items.setdefault(item.key.rpartition(".")[0], []).append(item)
-        # A label like `evidence` may open another namespace below.
-        if item.namespace[:-1] == shelf.evidence and may_be_an_id(item.namespace[-1]):
-            items.setdefault(item.namespace[-1], []).append(item)
-    return items
+    def read_and_correct(self, ids: Iterable[str]) -> Plan[dict[str, StoredLesson]]:
+        """The current state of these lessons. An item or record that differs from the appended evidence is corrected.
 
+        Data that was written about a lesson while it was being forgotten is removed.
+        """
+        wanted = [id for id in dict.fromkeys(ids) if may_be_an_id(id)]
+        found: dict[str, StoredLesson] = {}
+        for _ in range(MAX_CORRECTIONS):
+            found, kept, forgotten = yield from at_once(
+                self.read_some(wanted), read_items(self.evidence, wanted), read_items(self.forgotten, wanted)
+            )
+            ops: list[Op] = []
+            for id, item, is_forgotten in zip(wanted, kept, forgotten, strict=True):
+                if is_forgotten is not None:
+                    found.pop(id, None)
+                    left = [item, *(yield from read_items(self.lessons, [id]))]
+                    left += yield from items_in(self.evidence_of(id))
+                    ops += drop(there for there in left if there is not None)
+                elif (entry := found.get(id)) is not None:
+                    right, whole = as_recorded(entry.item.value, entry.evidence), whole_record(entry.evidence)
+                    if right != entry.item.value:
+                        ops.append(PutOp(self.lessons, id, right, FIELDS))
+                    if item is None or item.value != whole:
+                        ops.append(put(self.evidence, entry.lesson.id, whole))
+            if not ops:
+                break
+            yield from retry_without_vectors(ops)
+        return found
 
-def nearest(shelf: Shelf, query: str) -> Plan[dict[str, float]]:
-    """The similarities from a store with an index. Empty if it has none, or if its embedding model fails."""
-    if not shelf.has_vectors:
-        return {}
-    try:
-        [page] = yield [SearchOp(shelf.lessons, None, NEAREST, 0, query[:2000])]
-    except Exception as fault:  # noqa: BLE001 - an embedder is anybody's code; words go on without it
-        logger.warning("Searched without vectors: %s: %s", type(fault).__name__, mask_secrets(str(fault)))
-        return {}
-    return {
-        item.key: float(item.score)
-        for item in page
-        if tuple(item.namespace) == shelf.lessons and getattr(item, "score", None) is not None
-    }
-
-
-def read_episode(shelf: Shelf, run_id: str) -> Plan[Episode | None]:
-    """The record of a run, or `None`."""
-    [item] = yield [GetOp(shelf.episodes, storable(run_id))]
-    return episode_in(item) if item is not None else None
+    def replaced_by(self, lesson: Lesson, run: str | None = None) -> Plan[list[Op]]:
+        """The writes that supersede the other live entries of a lesson's kind and name: one name has one live value."""
+        if not lesson.name:
+            return []
+        others = same_name(lesson, (yield from self.current_items()))
+        why, ops = f"{lesson.id} takes its place", list[Op]()
+        for found in (yield from self.read_some(others)).values():
+            ops += self.change_ops(found, "superseded", "superseded", by="writer", why=why, run=run)
+        return ops
 
 
 def episode_in(item: Item) -> Episode | None:
@@ -263,14 +383,6 @@ def is_undone(item: Item) -> bool:
     """Whether the counts of this episode's run were undone, and nothing was counted since."""
     undone, counted = (time_in(item.value.get(mark)) or datetime.min.replace(tzinfo=UTC) for mark in MARKS)
     return undone > counted
-
-
-def earlier_tasks(shelf: Shelf, task: str) -> Plan[list[str]]:
-    """Tasks of earlier runs, if this one is so long that it may share a template with them."""
-    if len(task) < LONG_TASK:
-        return []
-    [items] = yield [SearchOp(shelf.episodes, None, PAST_TASKS)]
-    return [past for past in (str(item.value.get("task")) for item in items) if past != task]
 
 
 def time_in(mark: Any) -> datetime | None:
@@ -295,11 +407,36 @@ def topic_for(task: str, policy: MemoryPolicy) -> str:
     return topic_of(task)
 
 
-def _stored_lessons(items: Iterable[Item], evidence: Mapping[str, Evidence]) -> Plan[dict[str, StoredLesson]]:
-    found = {}
-    for i, item in enumerate(items, 1):
-        if i % PAUSE_AFTER == 0:
-            yield PAUSE
-        if (entry := stored_lesson(item, evidence.get(item.key, Evidence()))) is not None:
-            found[item.key] = entry
-    return found
+def as_recorded(value: dict[str, Any], evidence: Evidence) -> dict[str, Any]:
+    """An item's value after the changes that were not taken back."""
+    right = dict(value)
+    for change in evidence.standing:
+        for name, new in change.after.items():
+            old = right.get(name)
+            if isinstance(old, list) and (name in _ADDED_TO or (name == "tags" and change.by == "writer")):
+                right[name] = list(dict.fromkeys(mark for mark in [*old, *new] if isinstance(mark, str)))[:MAX_VALUES]
+            else:
+                right[name] = new
+    statuses = evidence.statuses()
+    return {**right, "status": statuses[-1]} if statuses else right
+
+
+def retry_without_vectors(ops: list[Op]) -> Plan[None]:
+    """Write, and if that fails, write again without vectors, so that no lesson is lost because an embedder is down."""
+    try:
+        yield ops
+    except StoreError:  # an error of the file, not of the embedding model
+        raise
+    except Exception as fault:
+        if not any(isinstance(op, PutOp) and op.index for op in ops):
+            raise
+        logger.warning("Writing without vectors: %s: %s", type(fault).__name__, mask_secrets(str(fault)))
+        yield [op._replace(index=False) if isinstance(op, PutOp) and op.index else op for op in ops]
+
+
+def same_name(lesson: Lesson, items: Mapping[str, Item]) -> list[str]:
+    """The ids of the other live entries of a lesson's kind and name. None if it has no name."""
+    if not lesson.name:
+        return []
+    live = (item for item in items.values() if item.key != lesson.id and is_live(item))
+    return [item.key for item in live if (item.value.get("kind"), item.value.get("name")) == (lesson.kind, lesson.name)]

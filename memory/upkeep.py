@@ -9,7 +9,6 @@ from typing import Any
 from langgraph.store.base import Item, Op, SearchOp
 
 from langgraph_reflexion.memory.access import PAGE, Plan, drop, items_in, put
-from langgraph_reflexion.memory.changes import read_and_correct, write
 from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.forget import forgotten_hashes, without_texts
 from langgraph_reflexion.memory.records import sum_record, with_records
@@ -63,7 +62,7 @@ def sum_up_runs(shelf: Shelf, lesson: str) -> Plan[None]:
         times = [item.value.get("at") for item in (*sums, *runs)]
         key, value = sum_record(summed, max(str(at) for at in times if time_in(at) is not None))
         ops += [*drop([*runs, *(item for item in sums if item.key != key)]), put(shelf.evidence_of(lesson), key, value)]
-    yield from write(shelf, ops)
+    yield from shelf.write(ops)
 
 
 def drop_old(shelf: Shelf) -> Plan[None]:
@@ -71,7 +70,7 @@ def drop_old(shelf: Shelf) -> Plan[None]:
     yield from _drop_old_episodes(shelf)
     yield from drop_old_notes(shelf)
     forgotten = yield from items_in(shelf.forgotten)
-    yield from read_and_correct(shelf, [item.key for item in forgotten])
+    yield from shelf.read_and_correct([item.key for item in forgotten])
     if hashes := forgotten_hashes(forgotten):
         yield without_texts(shelf, (yield from items_in(shelf.episodes)), hashes)
     end = shelf.clock() - FORGOTTEN_KEPT

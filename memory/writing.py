@@ -11,7 +11,6 @@ from typing import Any, Literal
 from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import Plan, put, storable
-from langgraph_reflexion.memory.changes import change_ops, read_and_correct, replaced_by, same_name, write
 from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence
 from langgraph_reflexion.memory.gate import MAX_LENGTH, MAX_READ, MAX_VALUES, malformed, one_line, refusal, tidy
@@ -35,16 +34,7 @@ from langgraph_reflexion.memory.records import (
     with_records,
 )
 from langgraph_reflexion.memory.screening import Foreign, screen, suspicion_of
-from langgraph_reflexion.memory.shelf import (
-    Shelf,
-    StoredLesson,
-    current_items,
-    earlier_tasks,
-    nearest,
-    read_listed,
-    read_one,
-    read_some,
-)
+from langgraph_reflexion.memory.shelf import Shelf, StoredLesson, same_name
 from langgraph_reflexion.memory.upkeep import drop_old_notes, is_due, sum_up_runs
 from langgraph_reflexion.schemas import SHOWN, TEXTS, Lesson, LessonStatus
 from langgraph_reflexion.text.likeness import opposed, same, same_in_other_words
@@ -123,19 +113,19 @@ def add(
         }
     )
     if not doubt and policy.guard is not None:
-        known = (yield from current_items(shelf)).get(new.id)
+        known = (yield from shelf.current_items()).get(new.id)
         if known is None or any(getattr(new, name) and not known.value.get(name) for name in SHOWN):
             doubt = yield from guard_objection(policy.guard, new, shelf.prompts)
     doubt = one_line(doubt or "", MAX_LENGTH)  # a guard may say anything
     status: LessonStatus = "quarantined" if doubt else "candidate"
-    taught_by = task_words(task, (yield from earlier_tasks(shelf, task))) if task else ""
+    taught_by = task_words(task, (yield from shelf.earlier_tasks(task))) if task else ""
     written = yield from _merge_or_add(shelf, new.model_copy(update={"status": status}), doubt, taught_by)
     return replace(written, reason=written.reason or dropped)
 
 
 def _merge_or_add(shelf: Shelf, new: Lesson, doubt: str, taught_by: str) -> Plan[Written]:
     """Merge a new lesson into one that says the same, or add it. `taught_by` holds the words of its task."""
-    items = yield from current_items(shelf)
+    items = yield from shelf.current_items()
     duplicate, opposites = duplicate_and_opposites(shelf, new, items)
     if duplicate is None and shelf.has_vectors:
         duplicate = yield from _duplicate_by_vectors(shelf, new, items)
@@ -145,20 +135,20 @@ def _merge_or_add(shelf: Shelf, new: Lesson, doubt: str, taught_by: str) -> Plan
             # Another writer has superseded it in the meantime. Its successor gets the evidence, too.
             return (yield from _merge_or_add(shelf, new, doubt, taught_by))
         if not is_live(duplicate) and written.lesson.status in LIVE:
-            found = yield from read_one(shelf, duplicate.key)
-            yield from write(shelf, (yield from _evictions(shelf, found, run_of(new))))
+            found = yield from shelf.read_one(duplicate.key)
+            yield from shelf.write((yield from _evictions(shelf, found, run_of(new))))
         return written
     if not doubt and (former := same_name(new, items)):
         new = new.model_copy(update={"supersedes": [*new.supersedes, *former]})
     found, ops = new_record(shelf, new, doubt, run_of(new), taught_by)
     if not doubt:
         ops += yield from _consequences(shelf, found, items, opposites)
-    yield from write(shelf, ops, [found])
+    yield from shelf.write(ops, [found])
     if doubt:
         return Written("quarantined", new, doubt)
     if int(new.id, 16) % NOTES_EACH == 0:
         yield from drop_old_notes(shelf)
-    there = yield from current_items(shelf)
+    there = yield from shelf.current_items()
     if there.keys() - items.keys() == {new.id} and there[new.id].value == found.item.value:
         return Written("added", new)  # nobody else has added a lesson in the meantime
     return (yield from _reconcile(shelf, new, there))
@@ -205,7 +195,7 @@ def _duplicate_by_vectors(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) 
     """The item that says the same in other words, according to the store's embedding model and to their words."""
     if new.name is not None or new.status != "candidate":
         return None
-    near = yield from nearest(shelf, new.text)
+    near = yield from shelf.nearest(new.text)
     close = [key for key, score in near.items() if SAME_VECTORS <= score <= 1.001]
     if len(close) > MANY:
         return None
@@ -228,7 +218,7 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, taught_by: str) -> 
     damaged, or was forgotten in the meantime. Then the new lesson may take its place.
     """
     run = run_of(new)
-    found = (yield from read_listed(shelf, [item])).get(item.key)
+    found = (yield from shelf.read_listed([item])).get(item.key)
     if found is None:
         return None
     now = shelf.clock()
@@ -247,10 +237,10 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, taught_by: str) -> 
         action: ChangeAction = "restored" if status else "merged"
         if ops or after or status:
             beside = {name: better[name] for name in ("updated_at", "version")} if after else {}
-            ops += change_ops(shelf, found, status, action, by="writer", why=why, run=run, after=after, beside=beside)
+            ops += shelf.change_ops(found, status, action, by="writer", why=why, run=run, after=after, beside=beside)
         if status or "name" in update:
-            ops += yield from replaced_by(shelf, old.model_copy(update=update), run)
-    reading = write(shelf, ops, [found]) if ops else read_and_correct(shelf, [old.id])
+            ops += yield from shelf.replaced_by(old.model_copy(update=update), run)
+    reading = shelf.write(ops, [found]) if ops else shelf.read_and_correct([old.id])
     if (present := (yield from reading).get(old.id)) is None:
         return None
     merged = present.lesson
@@ -360,10 +350,10 @@ def _consequences(shelf: Shelf, found: StoredLesson, items: Mapping[str, Item], 
     """The writes to other lessons that follow from a new one. They go into its batch, so a crash leaves all or none."""
     new, ops = found.lesson, list[Op]()
     if concerned := [key for key in (*new.supersedes, *opposites) if key in items]:
-        known = yield from read_some(shelf, concerned)
+        known = yield from shelf.read_some(concerned)
         for key in dict.fromkeys(key for key in new.supersedes if key in known):
             why = f"{new.id} takes its place"
-            ops += change_ops(shelf, known[key], "superseded", "superseded", by="writer", why=why, run=run_of(new))
+            ops += shelf.change_ops(known[key], "superseded", "superseded", by="writer", why=why, run=run_of(new))
         others = [known[key] for key in opposites if key in known and key not in new.supersedes]
         ops += _opposition(shelf, found, others)
     live = sum(is_live(item) for key, item in items.items() if key not in new.supersedes)
@@ -379,7 +369,7 @@ def _opposition(shelf: Shelf, new: StoredLesson, others: Iterable[StoredLesson])
         for found, opposite in ((new, other), (other, new)):
             why = f"{opposite.lesson.id} advises the opposite"
             if why not in {change.why for change in found.evidence.changes}:
-                ops += change_ops(shelf, found, None, "opposed", by="writer", why=why, run=run_of(new.lesson))
+                ops += shelf.change_ops(found, None, "opposed", by="writer", why=why, run=run_of(new.lesson))
     return ops
 
 
@@ -392,32 +382,32 @@ def _reconcile(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Wri
     duplicate, opposites = duplicate_and_opposites(shelf, new, others)
     rivals = same_name(new, others)  # at most one, unless several write at once
     near = [*rivals, *([duplicate.key] if duplicate is not None else [])]
-    known = yield from read_and_correct(shelf, dict.fromkeys([new.id, *near, *opposites]))
+    known = yield from shelf.read_and_correct(dict.fromkeys([new.id, *near, *opposites]))
     ours = known.get(new.id)
     if ours is None:
         return Written("added", new)
     if (written := _added_or_evicted(ours)).reason:
         return written
-    yield from write(shelf, _opposition(shelf, ours, [known[key] for key in opposites if key in known]))
+    yield from shelf.write(_opposition(shelf, ours, [known[key] for key in opposites if key in known]))
     if duplicate is not None and duplicate.key in known and known[duplicate.key].lesson.name == new.name:
         kept, dropped = sorted((ours, known[duplicate.key]), key=lambda found: _age(shelf, found))
         merged = yield from merge(shelf, kept.item, dropped.lesson, "", "".join(tasks_of(dropped.item.value)[:1]))
         yield from _supersede(shelf, dropped, f"{kept.lesson.id} says the same")
-        now = yield from read_some(shelf, [kept.lesson.id, dropped.lesson.id])
+        now = yield from shelf.read_some([kept.lesson.id, dropped.lesson.id])
         kept_now, dropped_now = now.get(kept.lesson.id), now.get(dropped.lesson.id)
         if dropped_now is None or (kept_now is not None and kept_now.lesson.status != "superseded"):
             return Written("merged", merged.lesson if merged is not None else kept.lesson)
         # Another writer has superseded the kept one in the meantime. Its successor gets the evidence.
         why = f"{kept.lesson.id} was replaced"
-        yield from write(shelf, change_ops(shelf, dropped_now, "candidate", "restored", by="writer", why=why))
+        yield from shelf.write(shelf.change_ops(dropped_now, "candidate", "restored", by="writer", why=why))
         if dropped is ours:
-            return (yield from _reconcile(shelf, new, (yield from current_items(shelf))))
+            return (yield from _reconcile(shelf, new, (yield from shelf.current_items())))
     by_age = sorted([ours, *(known[key] for key in rivals if key in known)], key=lambda found: _age(shelf, found))
     for dropped in by_age[:-1]:
         yield from _supersede(shelf, dropped, f"{by_age[-1].lesson.id} takes its place")
     if sum(map(is_live, items.values())) > shelf.policy.max_kept:
-        ours = (yield from read_some(shelf, [new.id])).get(new.id, ours)
-        now = yield from write(shelf, (yield from _evictions(shelf, ours, run_of(new))))
+        ours = (yield from shelf.read_some([new.id])).get(new.id, ours)
+        now = yield from shelf.write((yield from _evictions(shelf, ours, run_of(new))))
         ours = now.get(new.id, ours)
     return _added_or_evicted(ours)
 
@@ -431,7 +421,7 @@ def _added_or_evicted(found: StoredLesson) -> Written:
 
 def _supersede(shelf: Shelf, found: StoredLesson, why: str) -> Plan[None]:
     if found.lesson.status in LIVE:
-        yield from write(shelf, change_ops(shelf, found, "superseded", "superseded", by="writer", why=why))
+        yield from shelf.write(shelf.change_ops(found, "superseded", "superseded", by="writer", why=why))
 
 
 def _age(shelf: Shelf, found: StoredLesson) -> tuple[datetime, str]:
@@ -441,16 +431,16 @@ def _age(shelf: Shelf, found: StoredLesson) -> tuple[datetime, str]:
 def _evictions(shelf: Shelf, new: StoredLesson, run: str | None) -> Plan[list[Op]]:
     """The writes that retire the least useful lessons if there are more than the cap: perhaps the new one, but never an
     approved one."""
-    items = yield from current_items(shelf)
+    items = yield from shelf.current_items()
     others = {new.lesson.id, *new.lesson.supersedes}
-    known = yield from read_listed(shelf, (item for key, item in items.items() if is_live(item) and key not in others))
+    known = yield from shelf.read_listed((item for key, item in items.items() if is_live(item) and key not in others))
     live = [found for found in (*known.values(), new) if found.lesson.status in LIVE]
     free = sorted((other for other in live if not other.evidence.approved), key=lambda other: _usefulness(shelf, other))
     cap = shelf.policy.max_kept
     too_many = len(live) - (cap - cap // SPARE) if len(live) > cap else 0
     ops: list[Op] = []
     for other in free[:too_many]:
-        ops += change_ops(shelf, other, "retired", "retired", by="policy", why=f"{cap} lessons are kept", run=run)
+        ops += shelf.change_ops(other, "retired", "retired", by="policy", why=f"{cap} lessons are kept", run=run)
     return ops
 
 
