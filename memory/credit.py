@@ -16,13 +16,12 @@ from langgraph_reflexion.memory.evidence import COUNTS, Evidence, LessonRun
 from langgraph_reflexion.memory.forget import forgotten_hashes, without_texts
 from langgraph_reflexion.memory.gate import MAX_VALUES
 from langgraph_reflexion.memory.index import names_any_task, task_words, tasks_of
-from langgraph_reflexion.memory.records import NOTHING, TASKS, failure_of, run_record, with_records
+from langgraph_reflexion.memory.records import NOTHING, TASKS, episode_in, failure_of, run_record, with_records
 from langgraph_reflexion.memory.shelf import (
     COUNTED,
     MARKS,
     Shelf,
     StoredLesson,
-    episode_in,
     is_undone,
     stored_lesson,
     time_in,

@@ -18,10 +18,9 @@ from langgraph_reflexion.memory.records import (
     FIELDS,
     MORE_FAILURES,
     TASKS,
-    change_record,
     lesson_of_change,
-    numbered,
     run_record,
+    with_change,
 )
 from langgraph_reflexion.memory.screening import shown_texts, suspicion_of
 from langgraph_reflexion.memory.shelf import MARKS, UNDONE, Shelf, StoredLesson, as_recorded, is_undone, time_in
@@ -237,9 +236,8 @@ def _revert(
         run = runs[0] if len(runs) == 1 else None
         events.append(replace(undoing, why=f"what came of {which} is taken back", before={}, run=run))
     for event in events:
-        event = numbered(evidence, event)
-        evidence = evidence.with_change(event)
-        ops.append(put(about, *change_record(event)))
+        evidence, record = with_change(evidence, event)
+        ops.append(put(about, *record))
     right = as_recorded(_as_before(item.value, changes), evidence)
     if right != item.value:
         ops.append(PutOp(shelf.lessons, lesson.id, right, FIELDS))

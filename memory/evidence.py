@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -82,10 +82,6 @@ class Evidence:
     """The counts of the runs before these, by their names in `Lesson`."""
     appended: tuple[str, ...] = ()
     """The times of the runs that have an item of their own."""
-
-    def with_change(self, change: Change) -> Evidence:
-        """This evidence with one more change, which is numbered after the others."""
-        return replace(self, changes=(*self.changes, change))
 
     @property
     def shown(self) -> tuple[LessonRun, ...]:

@@ -24,12 +24,11 @@ from langgraph_reflexion.memory.records import (
     FIELDS,
     MORE_FAILURES,
     TASKS,
-    change_record,
     failure_of,
     fingerprints,
     item_value,
     lesson_id,
-    numbered,
+    with_change,
 )
 from langgraph_reflexion.memory.screening import suspicion, suspicion_of
 from langgraph_reflexion.memory.shelf import Shelf, StoredLesson, retry_without_vectors
@@ -132,10 +131,10 @@ def load(shelf: Shelf, place: Place, strict: bool, untrusted: bool) -> Plan[Load
         doubt = suspicion_of(lesson) if lesson.status == "quarantined" else None
         why = f"loaded from a file, and {doubt}" if doubt else "loaded from a file"
         action: ChangeAction = "quarantined" if lesson.status == "quarantined" else "added"
-        change = numbered(Evidence(), Change("", lesson.id, action, shelf.clock(), "person", why))
+        _, record = with_change(Evidence(), Change("", lesson.id, action, shelf.clock(), "person", why))
         ops += [
             put(shelf.lessons, lesson.id, item_value(lesson), FIELDS),
-            put(shelf.evidence_of(lesson.id), *change_record(change)),
+            put(shelf.evidence_of(lesson.id), *record),
             PutOp(shelf.forgotten, lesson.id, None),
         ]
         ops += (yield from shelf.replaced_by(lesson)) if lesson.status in LIVE else []

@@ -11,7 +11,8 @@ from langgraph.store.base import Item, Op, PutOp
 from langgraph_reflexion.driver import either
 from langgraph_reflexion.memory.access import Plan, drop, items_in, may_be_an_id, put, read_items
 from langgraph_reflexion.memory.index import remove_everywhere
-from langgraph_reflexion.memory.shelf import MARKS, Shelf, episode_in
+from langgraph_reflexion.memory.records import episode_in
+from langgraph_reflexion.memory.shelf import MARKS, Shelf
 from langgraph_reflexion.schemas import Episode, Reflection
 from langgraph_reflexion.text import hash_of
 from langgraph_reflexion.text.likeness import same

@@ -18,14 +18,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from langgraph.store.base import Item, PutOp
-from pydantic import ValidationError
 
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.evidence import COUNTS, LIVE, Change, Evidence, LessonRun, runs_in
-from langgraph_reflexion.schemas import Lesson, LessonStatus
+from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
 from langgraph_reflexion.text import hash_of
 from langgraph_reflexion.text.tokens import fold
 
@@ -43,7 +42,7 @@ MORE_FAILURES = "also"
 TASKS = "asked"
 """Field of a lesson's item with the tasks that taught it, each as its words (`index.task_words`)."""
 
-
+M = TypeVar("M", Lesson, Episode)
 Record = tuple[str, dict[str, Any]]
 """The key and the value of a record."""
 
@@ -91,17 +90,25 @@ def fingerprints(value: Mapping[str, Any]) -> list[str]:
 
 def lesson_in(item: Item) -> Lesson | None:
     """The lesson of an item, or `None` and a warning if it is damaged."""
+    return _read(Lesson, item)
+
+
+def episode_in(item: Item) -> Episode | None:
+    """The episode of an item, or `None` and a warning if it is damaged."""
+    return _read(Episode, item)
+
+
+def _read(kind: type[M], item: Item) -> M | None:
     try:
-        # Other releases may keep fields that this one does not know.
-        known = {name: value for name, value in item.value.items() if name in Lesson.model_fields}
-        lesson = Lesson.model_validate(known)
-    except (ValidationError, AttributeError) as error:
-        logger.warning("Left out the damaged lesson %r: %s", item.key, str(error).split("\n")[0])
+        # Besides our marks, another release may keep fields that this one does not know.
+        known = {name: value for name, value in item.value.items() if name in kind.model_fields}
+        found = kind.model_validate(known)
+        if found.id != item.key or (isinstance(found, Lesson) and not (found.text.strip() and found.created_at)):
+            raise ValueError("its id, text or time is missing or wrong")
+        return found
+    except (ValueError, AttributeError) as error:
+        logger.warning("Left out the damaged %s %r: %s", kind.__name__.lower(), item.key, str(error).split("\n")[0])
         return None
-    if lesson.id != item.key or not lesson.text.strip() or lesson.created_at is None:
-        logger.warning("Left out the damaged lesson %r: its id, text or time is missing", item.key)
-        return None
-    return lesson
 
 
 def source_records(lesson: Lesson, at: datetime) -> list[Record]:
@@ -147,22 +154,18 @@ NOTHING: Mapping[str, Any] = MappingProxyType({"tried": True})
 """The counts of a run that does not count for a lesson."""
 
 
-def numbered(known: Evidence, change: Change) -> Change:
-    """The change with its id, numbered after the known changes of its lesson."""
-    number = 1 + max((int(earlier.id.split(".")[1]) for earlier in known.changes), default=-1)
+def with_change(known: Evidence, change: Change) -> tuple[Evidence, Record]:
+    """The evidence with one more change of its lesson, which is numbered after the others, and the record of it."""
+    number = f"{1 + max((int(earlier.id.split('.')[1]) for earlier in known.changes), default=-1):06d}"
     # If several writers make the same change at once, the key is the same and one record is left. So the key does not
     # depend on what differs between them.
     differs: tuple[str, ...] = ("at", "run") if change.action == "opposed" else ()
     if change.by in ("evidence", "policy"):
         differs = ("at", "run", "why")
     same = {name: part for name, part in change_value(change).items() if name not in (*differs, "id")}
-    return replace(change, id=f"{change.lesson}.{number:06d}.{hash_of(json.dumps(same, sort_keys=True), 8)}")
-
-
-def change_record(change: Change) -> Record:
-    """The record of a numbered change."""
-    _, number, hashed = change.id.split(".")
-    return f"change/{number}/{hashed}", change_value(change)
+    hashed = hash_of(json.dumps(same, sort_keys=True), 8)
+    change = replace(change, id=f"{change.lesson}.{number}.{hashed}")
+    return replace(known, changes=(*known.changes, change)), (f"change/{number}/{hashed}", change_value(change))
 
 
 def change_value(change: Change) -> dict[str, Any]:

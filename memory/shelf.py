@@ -42,13 +42,13 @@ from langgraph_reflexion.memory.records import (
     FIELDS,
     MORE_FAILURES,
     TASKS,
-    change_record,
+    episode_in,
     is_live,
     item_value,
     lesson_in,
-    numbered,
     whole_in,
     whole_record,
+    with_change,
     with_records,
 )
 from langgraph_reflexion.prompts import Prompts
@@ -299,9 +299,9 @@ class Shelf:
         full = item_value(lesson) | item.value  # the item of another release may lack fields
         before |= {name: full.get(name) for name in after if name not in _ADDED_TO}
         change = Change("", lesson.id, action, self.clock(), by, why, status, run, before, dict(after), words)
-        change = numbered(evidence, change)
-        ops: list[Op] = [put(self.evidence_of(lesson.id), *change_record(change))]
-        right = as_recorded({**item.value, **beside}, evidence.with_change(change))
+        evidence, record = with_change(evidence, change)
+        ops: list[Op] = [put(self.evidence_of(lesson.id), *record)]
+        right = as_recorded({**item.value, **beside}, evidence)
         if right != item.value:
             ops.append(put(self.lessons, item.key, right, FIELDS))
         return ops
@@ -362,21 +362,6 @@ class Shelf:
         for found in (yield from self.read_some(others)).values():
             ops += self.change_ops(found, "superseded", "superseded", by="writer", why=why, run=run)
         return ops
-
-
-def episode_in(item: Item) -> Episode | None:
-    """The episode of an item. `None` and a warning if the record is damaged."""
-    try:
-        # Besides our marks, another release may keep fields that this one does not know.
-        known = {name: value for name, value in item.value.items() if name in Episode.model_fields}
-        kept = Episode.model_validate(known)
-    except (ValueError, AttributeError) as error:
-        logger.warning("Left out the damaged episode %r: %s", item.key, str(error).split("\n")[0])
-        return None
-    if kept.id != item.key:
-        logger.warning("Left out the damaged episode %r: it has another id", item.key)
-        return None
-    return kept
 
 
 def is_undone(item: Item) -> bool:

@@ -21,16 +21,15 @@ from langgraph_reflexion.memory.records import (
     FIELDS,
     MORE_FAILURES,
     TASKS,
-    change_record,
     failure_of,
     fingerprints,
     is_live,
     item_value,
     lesson_id,
-    numbered,
     source_records,
     tool_of,
     trigger_in,
+    with_change,
     with_records,
 )
 from langgraph_reflexion.memory.screening import Foreign, screen, suspicion_of
@@ -336,11 +335,10 @@ def new_record(
     """A new lesson as it will be read from the store, and the writes that save it."""
     at = new.created_at or shelf.clock()
     action: ChangeAction = "quarantined" if new.status == "quarantined" else "added"
-    change = numbered(Evidence(), Change("", new.id, action, at, "writer", why, None, run))
+    _, record = with_change(Evidence(), Change("", new.id, action, at, "writer", why, None, run))
     # The sources are kept only in the evidence, where two writers of one lesson do not overwrite each other's.
     bare = item_value(new.model_copy(update={"sources": []})) | ({TASKS: [taught_by]} if taught_by else {})
-    rows = [change_record(change), *source_records(new, at)]
-    about = [put(shelf.evidence_of(new.id), key, row) for key, row in rows]
+    about = [put(shelf.evidence_of(new.id), *row) for row in (record, *source_records(new, at))]
     item = Item(namespace=shelf.lessons, key=new.id, value=bare, created_at=at, updated_at=at)
     ops: list[Op] = [put(shelf.lessons, new.id, bare, FIELDS), PutOp(shelf.forgotten, new.id, None), *about]
     return StoredLesson(item, new, with_records(Evidence(), about)), ops
