@@ -48,9 +48,9 @@ from langgraph_reflexion import (
     MemoryPolicy,
     create_reflexion_agent,
 )
-from langgraph_reflexion.memory.evidence import Evidence
+from langgraph_reflexion.memory.evidence import Evidence, run_record
 from langgraph_reflexion.memory.index import Indexes
-from langgraph_reflexion.memory.records import item_value, lesson_id, run_record, sum_record, whole_record
+from langgraph_reflexion.memory.records import item_value, lesson_id
 
 DSN = "POSTGRES_DSN"
 TICK = os.sysconf("SC_CLK_TCK")
@@ -201,7 +201,7 @@ def fill(store: BaseStore, namespace: tuple[str, ...], lessons: int) -> None:
         made = Lesson(kind="rule", text=text, when=when, origin="verified", status="active", created_at=now)
         made = made.model_copy(update={"id": lesson_id(namespace, made), "updated_at": now})
         ops.append(PutOp((*namespace, "lessons"), made.id, item_value(made), False))
-        ops.append(PutOp((*namespace, "evidence"), made.id, whole_record(Evidence()), False))
+        ops.append(PutOp((*namespace, "evidence"), made.id, Evidence().whole_record(), False))
         if len(ops) >= 2000 or i == lessons - 1:
             store.batch(ops)
             ops = []
@@ -427,8 +427,8 @@ def year(store: BaseStore, runs: int, size: Callable[[], float]) -> None:
                 listed = tuple(run_record(str(uuid4()), result="win", at=at)[1] for at in times)
                 earlier = {"shown": 3 * runs // 200, "wins": 2 * runs // 200, "losses": runs // 200}
                 kept = Evidence(runs=listed, earlier=earlier)
-                ops = [PutOp((*place, "evidence", id), *sum_record(kept, max(run["at"] for run in kept.runs)), False)]
-                store.batch([*ops, PutOp((*place, "evidence"), id, whole_record(kept), False)])
+                ops = [PutOp((*place, "evidence", id), *kept.sum_record(max(run["at"] for run in kept.runs)), False)]
+                store.batch([*ops, PutOp((*place, "evidence"), id, kept.whole_record(), False)])
             for start in range(0, 10_000, 500):
                 ids_of_runs = [str(uuid4()) for _ in range(500)]
                 past = (

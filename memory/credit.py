@@ -12,11 +12,11 @@ from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import TOPIC, Plan, at_once, items_in, put, read_items, storable
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, Tally, estimate, posterior, recent
-from langgraph_reflexion.memory.evidence import COUNTS, Evidence, LessonRun
+from langgraph_reflexion.memory.evidence import COUNTS, NOTHING, Evidence, LessonRun, run_record
 from langgraph_reflexion.memory.forget import forgotten_hashes, without_texts
 from langgraph_reflexion.memory.gate import MAX_VALUES
 from langgraph_reflexion.memory.index import names_any_task, task_words, tasks_of
-from langgraph_reflexion.memory.records import NOTHING, TASKS, episode_in, failure_of, run_record, with_records
+from langgraph_reflexion.memory.records import TASKS, episode_in, failure_of
 from langgraph_reflexion.memory.shelf import (
     COUNTED,
     MARKS,
@@ -111,7 +111,7 @@ def _count(shelf: Shelf, episode: Episode) -> Plan[None]:
         row = run_record(episode.id, at=now, instead=instead, undone=counts is None, **(counts or {}))
         ops.append(appended := put(shelf.evidence_of(id), *row))
         if counts is not None and not counts.get("tried"):
-            known[id] = stored_lesson(entry.item, with_records(entry.evidence, [appended])) or entry
+            known[id] = stored_lesson(entry.item, entry.evidence.with_records([appended])) or entry
     exempt = {id for id, entry in found.items() if entry.lesson.name or entry.evidence.vouched}
     at_start = {id for id in episode.shown if not episode.recalled_at.get(id, 0)}
     without = None if at_start - exempt else _without_lessons(episode, now)
@@ -312,7 +312,7 @@ def runs_of_topics(shelf: Shelf, labels: list[str]) -> Plan[dict[str, list[Lesso
     places = [_topic_key(label, place) for label in labels for place in range(PLACES)]
     items = yield from read_items(shelf.evidence, places)
     return {
-        label: [*with_records(Evidence(), filter(None, items[PLACES * i : PLACES * (i + 1)])).runs]
+        label: [*Evidence().with_records(filter(None, items[PLACES * i : PLACES * (i + 1)])).runs]
         for i, label in enumerate(labels)
     }
 

@@ -12,16 +12,9 @@ from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import TOPIC, Plan, items_in, put, read_items, storable
 from langgraph_reflexion.memory.credit import counted_before, counted_episode, later_than_all, lessons_of
-from langgraph_reflexion.memory.evidence import LIVE, Change, Source
+from langgraph_reflexion.memory.evidence import LIVE, Change, Source, lesson_of_change, run_record
 from langgraph_reflexion.memory.gate import one_line
-from langgraph_reflexion.memory.records import (
-    FIELDS,
-    MORE_FAILURES,
-    TASKS,
-    lesson_of_change,
-    run_record,
-    with_change,
-)
+from langgraph_reflexion.memory.records import FIELDS, MORE_FAILURES, TASKS
 from langgraph_reflexion.memory.screening import shown_texts, suspicion_of
 from langgraph_reflexion.memory.shelf import MARKS, UNDONE, Shelf, StoredLesson, as_recorded, is_undone, time_in
 from langgraph_reflexion.schemas import Lesson, LessonStatus
@@ -236,7 +229,7 @@ def _revert(
         run = runs[0] if len(runs) == 1 else None
         events.append(replace(undoing, why=f"what came of {which} is taken back", before={}, run=run))
     for event in events:
-        evidence, record = with_change(evidence, event)
+        evidence, record = evidence.with_change(event)
         ops.append(put(about, *record))
     right = as_recorded(_as_before(item.value, changes), evidence)
     if right != item.value:

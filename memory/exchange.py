@@ -28,7 +28,6 @@ from langgraph_reflexion.memory.records import (
     fingerprints,
     item_value,
     lesson_id,
-    with_change,
 )
 from langgraph_reflexion.memory.screening import suspicion, suspicion_of
 from langgraph_reflexion.memory.shelf import Shelf, StoredLesson, retry_without_vectors
@@ -131,7 +130,7 @@ def load(shelf: Shelf, place: Place, strict: bool, untrusted: bool) -> Plan[Load
         doubt = suspicion_of(lesson) if lesson.status == "quarantined" else None
         why = f"loaded from a file, and {doubt}" if doubt else "loaded from a file"
         action: ChangeAction = "quarantined" if lesson.status == "quarantined" else "added"
-        _, record = with_change(Evidence(), Change("", lesson.id, action, shelf.clock(), "person", why))
+        _, record = Evidence().with_change(Change("", lesson.id, action, shelf.clock(), "person", why))
         ops += [
             put(shelf.lessons, lesson.id, item_value(lesson), FIELDS),
             put(shelf.evidence_of(lesson.id), *record),

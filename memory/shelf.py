@@ -38,19 +38,7 @@ from langgraph_reflexion.memory.access import (
 from langgraph_reflexion.memory.evidence import By, Change, ChangeAction, Evidence, with_evidence
 from langgraph_reflexion.memory.gate import MAX_VALUES
 from langgraph_reflexion.memory.index import Index, IndexUpdate
-from langgraph_reflexion.memory.records import (
-    FIELDS,
-    MORE_FAILURES,
-    TASKS,
-    episode_in,
-    is_live,
-    item_value,
-    lesson_in,
-    whole_in,
-    whole_record,
-    with_change,
-    with_records,
-)
+from langgraph_reflexion.memory.records import FIELDS, MORE_FAILURES, TASKS, episode_in, is_live, item_value, lesson_in
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
 from langgraph_reflexion.text.literals import mask_secrets
@@ -199,7 +187,7 @@ class Shelf:
         items = yield from items_in(self.lessons)
         evidence = {}
         for i, (label, about) in enumerate((yield from self.evidence_items()).items(), 1):
-            evidence[label] = with_records(Evidence(), about)
+            evidence[label] = Evidence().with_records(about)
             if i % PAUSE_AFTER == 0:
                 yield PAUSE
         found = yield from _stored_lessons(items, evidence)
@@ -216,7 +204,7 @@ class Shelf:
 
         So it is if the record's last status is not that of the lesson's item, because then the record is older.
         """
-        found = {record.key: whole_in(record.value) for record in records if record is not None}
+        found = {record.key: Evidence.whole_in(record.value) for record in records if record is not None}
         evidence: dict[str, Evidence] = {}
         for item in items:
             whole = found.get(item.key)
@@ -234,7 +222,7 @@ class Shelf:
             exactly = [item for item in page if tuple(item.namespace) == self.evidence_of(label)]
             if len(page) == PAGE:
                 exactly = yield from items_in(self.evidence_of(label))
-            found[label] = with_records(Evidence(), exactly)
+            found[label] = Evidence().with_records(exactly)
         return found
 
     def evidence_items(self) -> Plan[dict[str, list[Item]]]:
@@ -299,7 +287,7 @@ class Shelf:
         full = item_value(lesson) | item.value  # the item of another release may lack fields
         before |= {name: full.get(name) for name in after if name not in _ADDED_TO}
         change = Change("", lesson.id, action, self.clock(), by, why, status, run, before, dict(after), words)
-        evidence, record = with_change(evidence, change)
+        evidence, record = evidence.with_change(change)
         ops: list[Op] = [put(self.evidence_of(lesson.id), *record)]
         right = as_recorded({**item.value, **beside}, evidence)
         if right != item.value:
@@ -317,7 +305,7 @@ class Shelf:
                 about.setdefault(op.namespace[-1], []).extend([op] if op.value else [])
         evidence = {found.lesson.id: found.evidence for found in known}
         wholes = [
-            put(self.evidence, id, whole_record(with_records(evidence[id], about[id])))
+            put(self.evidence, id, evidence[id].with_records(about[id]).whole_record())
             for id in about
             if id in evidence
         ]
@@ -343,7 +331,7 @@ class Shelf:
                     left += yield from items_in(self.evidence_of(id))
                     ops += drop(there for there in left if there is not None)
                 elif (entry := found.get(id)) is not None:
-                    right, whole = as_recorded(entry.item.value, entry.evidence), whole_record(entry.evidence)
+                    right, whole = as_recorded(entry.item.value, entry.evidence), entry.evidence.whole_record()
                     if right != entry.item.value:
                         ops.append(PutOp(self.lessons, id, right, FIELDS))
                     if item is None or item.value != whole:

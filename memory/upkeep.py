@@ -11,7 +11,6 @@ from langgraph.store.base import Item, Op, SearchOp
 from langgraph_reflexion.memory.access import PAGE, Plan, drop, items_in, put
 from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.forget import forgotten_hashes, without_texts
-from langgraph_reflexion.memory.records import sum_record, with_records
 from langgraph_reflexion.memory.shelf import NOTES_KEPT, Shelf, time_in
 
 APPENDED = 40
@@ -57,10 +56,10 @@ def sum_up_runs(shelf: Shelf, lesson: str) -> Plan[None]:
     ]
     sums = [item for item in about if item.value.get("type") == "sum"]
     ops: list[Op] = drop(_stale(about))
-    summed = with_records(Evidence(), [*sums, *runs])
+    summed = Evidence().with_records([*sums, *runs])
     if len(runs) >= APPENDED // 2 and summed.runs:
         times = [item.value.get("at") for item in (*sums, *runs)]
-        key, value = sum_record(summed, max(str(at) for at in times if time_in(at) is not None))
+        key, value = summed.sum_record(max(str(at) for at in times if time_in(at) is not None))
         ops += [*drop([*runs, *(item for item in sums if item.key != key)]), put(shelf.evidence_of(lesson), key, value)]
     yield from shelf.write(ops)
 

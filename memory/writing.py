@@ -12,7 +12,7 @@ from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import Plan, put, storable
 from langgraph_reflexion.memory.estimate import worth
-from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence
+from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence, source_records
 from langgraph_reflexion.memory.gate import MAX_LENGTH, MAX_READ, MAX_VALUES, malformed, one_line, refusal, tidy
 from langgraph_reflexion.memory.index import task_words, tasks_of
 from langgraph_reflexion.memory.models import guard_objection
@@ -26,11 +26,8 @@ from langgraph_reflexion.memory.records import (
     is_live,
     item_value,
     lesson_id,
-    source_records,
     tool_of,
     trigger_in,
-    with_change,
-    with_records,
 )
 from langgraph_reflexion.memory.screening import Foreign, screen, suspicion_of
 from langgraph_reflexion.memory.shelf import Shelf, StoredLesson, same_name
@@ -335,13 +332,13 @@ def new_record(
     """A new lesson as it will be read from the store, and the writes that save it."""
     at = new.created_at or shelf.clock()
     action: ChangeAction = "quarantined" if new.status == "quarantined" else "added"
-    _, record = with_change(Evidence(), Change("", new.id, action, at, "writer", why, None, run))
+    _, record = Evidence().with_change(Change("", new.id, action, at, "writer", why, None, run))
     # The sources are kept only in the evidence, where two writers of one lesson do not overwrite each other's.
     bare = item_value(new.model_copy(update={"sources": []})) | ({TASKS: [taught_by]} if taught_by else {})
     about = [put(shelf.evidence_of(new.id), *row) for row in (record, *source_records(new, at))]
     item = Item(namespace=shelf.lessons, key=new.id, value=bare, created_at=at, updated_at=at)
     ops: list[Op] = [put(shelf.lessons, new.id, bare, FIELDS), PutOp(shelf.forgotten, new.id, None), *about]
-    return StoredLesson(item, new, with_records(Evidence(), about)), ops
+    return StoredLesson(item, new, Evidence().with_records(about)), ops
 
 
 def _consequences(shelf: Shelf, found: StoredLesson, items: Mapping[str, Item], opposites: list[str]) -> Plan[list[Op]]:

@@ -15,7 +15,7 @@ from langgraph.store.base import PutOp
 
 from langgraph_reflexion import Episode, Lesson, LessonBook, MemoryPolicy
 from langgraph_reflexion.memory.evidence import Evidence
-from langgraph_reflexion.memory.records import item_value, whole_record
+from langgraph_reflexion.memory.records import item_value
 
 DSN = os.environ.get("POSTGRES_DSN", "")
 pytestmark = [pytest.mark.external, pytest.mark.skipif(not DSN, reason="$POSTGRES_DSN names no server")]
@@ -139,7 +139,7 @@ def test_statistics_of_10_000_lessons_on_postgresql_take_few_queries_and_a_sampl
     for i in range(10_000):
         lesson = Lesson(id=f"{i:016x}", kind="rule", text=f"Weigh crate {i}.", created_at=now, origin="told")
         ops.append(PutOp((*place, "lessons"), lesson.id, item_value(lesson), False))
-        ops.append(PutOp((*place, "evidence"), lesson.id, whole_record(Evidence()), False))
+        ops.append(PutOp((*place, "evidence"), lesson.id, Evidence().whole_record(), False))
         run = Episode(id=f"run-{i}", task="Weigh the crates.", topic="general", success=True, created_at=now)
         ops.append(PutOp((*place, "episodes"), run.id, run.model_dump(mode="json"), False))
     for start in range(0, len(ops), 3000):
