@@ -106,10 +106,6 @@ MAX_READ = 12
 MIN_FAILURE_SCORE = 0.5
 """Lowest score of a lesson that fits the evidence of a failure, if it is bound to failures of this signal and tool."""
 
-SAME_TOPIC = 1.4
-"""Factor on the score of a lesson of the task's topic. The score of a lesson of another topic is divided by it. Set on
-the tuning halves."""
-
 SAME_FAILURE_SCORE = 100.0
 """Score of a lesson that is bound to exactly this failure. It is above any other score."""
 
@@ -337,9 +333,7 @@ def _for_task(
         # However many lessons there are for the same occasion, one whose occasion the task meets fits.
         is_met = len(entry.when & weights.keys()) >= 2 and share_met(index, entry.when, weights) >= MIN_WHEN_SHARE
         if score >= 1 or is_met:
-            own = entry.item.value.get("topic")
-            factor = 1.0 if own is None or GENERAL in (own, topic) else SAME_TOPIC if own == topic else 1 / SAME_TOPIC
-            fit[key] = Fit(score * factor, max(score, 1.0))
+            fit[key] = Fit(score, max(score, 1.0))
     if of_topic := _of_custom_topic(index, topic, scores):
         more = (item.key for item in of_topic if item.key not in fit and may_fit(item))
         fit |= {key: Fit(1.0 + scores.get(key, 0.0)) for key in islice(more, MAX_READ)}

@@ -167,15 +167,6 @@ def test_the_budget_of_tokens_and_the_number_are_kept(store: BaseStore, book_on:
         assert book_on(store, **nothing).recall(task) == []
 
 
-@pytest.mark.req("D3")
-def test_a_lesson_of_the_topic_comes_before_one_of_another(book: LessonBook) -> None:
-    book.add(a_rule("Ask the secretary about the slot.", when="a meeting", topic="writing"))
-    book.add(a_rule("Compare the slot with holidays.", when="a meeting", topic="general"))
-    book.add(a_rule("Offer two rooms for the slot.", when="a meeting", topic="search"))
-    found = book.recall("Find the slot of the meeting.", topic="search")
-    assert [lesson.topic for lesson in found] == ["search", "general", "writing"]
-
-
 def test_opposed_lessons_are_never_shown_together_and_evidence_decides(book: LessonBook) -> None:
     always = book.add(a_rule("Always retry a failed upload at once.")).lesson
     never = book.add(a_rule("Never retry a failed upload at once.")).lesson
