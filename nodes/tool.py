@@ -108,6 +108,9 @@ def run_call(
             yield pause(wait)
             attempt += 1
         else:
+            if isinstance(result, ToolMessage) and result.tool_call_id != call["id"]:
+                # A message from elsewhere, for example from an agent behind the tool, now answers this call.
+                result = result.model_copy(update={"tool_call_id": call["id"], "name": call["name"]})
             return (yield from _check_result(parts, call, result, seconds_left()))
 
 
@@ -166,9 +169,6 @@ def _update_for(view: View, call: ToolCall, result: Any, config: RunnableConfig,
     """
     if isinstance(result, Exception):
         result = message_of_error(call, result)
-    if isinstance(result, ToolMessage) and result.tool_call_id != call["id"]:
-        # A message from elsewhere, for example from an agent behind the tool, now answers this call.
-        result = result.model_copy(update={"tool_call_id": call["id"], "name": call["name"]})
     results = result if isinstance(result, list) else [result]
     if refusal := _refusal(call, results, config):
         results = [refusal]

@@ -78,6 +78,28 @@ def invoke(request: pytest.FixtureRequest) -> Callable[..., Any]:
     return lambda agent, given, config=None: asyncio.run(in_the_loop(agent, given, config))
 
 
+@pytest.mark.req("M1", "A2")
+def test_a_tool_that_returns_another_agents_tool_message_has_answered_its_own_call(invoke):
+    @tool(return_direct=True)
+    def look(day: str) -> str:
+        """Look up a day."""
+        return f"{day} at eleven"
+
+    helper = create_agent(RoleModel([call("look", day="Tuesday")]), [look])
+
+    @tool
+    def delegate(task: str) -> ToolMessage:
+        """Ask the helper."""
+        return helper.invoke({"messages": [("user", task)]})["messages"][-1]
+
+    model = RoleModel([call("delegate", task="find an hour"), say("11:00")])
+    result = invoke(create_agent(model, [delegate], middleware=[ReflexionMiddleware()]), TASK)
+    _, turn, answer, _ = result["messages"]
+    assert (answer.text, answer.status) == ("Tuesday at eleven", "success")
+    assert answer.tool_call_id == turn.tool_calls[0]["id"]
+    assert decided(model)[1].last.text == "Tuesday at eleven"
+
+
 @pytest.mark.req("M1", "M5", "C4", "A7")
 def test_a_failed_call_and_a_refused_answer_are_reflected_on_and_the_next_request_shows_it(invoke):
     model = hours()
