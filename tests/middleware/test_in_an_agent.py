@@ -442,6 +442,35 @@ def test_a_run_stopped_at_every_step_ends_on_a_checkpointer_that_knows_none_of_o
 
 
 @pytest.mark.req("M5")
+def test_a_pause_next_to_an_agent_behind_a_tool_leaves_none_of_our_types_in_the_checkpoint():
+    helper = agent_with(RoleModel([say("11:00")]))
+
+    @tool
+    def delegate(task: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command:
+        """Ask the helper."""
+        result = helper.invoke({"messages": [("user", task)]})
+        answer = ToolMessage(result["messages"][-1].text, tool_call_id=tool_call_id)
+        return Command(update={"messages": [answer], "outcome": result["outcome"]})
+
+    @tool
+    def confirm(question: str) -> str:
+        """Ask a person."""
+        return str(interrupt(question))
+
+    model = RoleModel([calls(("delegate", {"task": "Find an hour."}), ("confirm", {"question": "Now?"})), say("Done.")])
+    checkpointer, config = InMemorySaver(), {"configurable": {"thread_id": "t"}}
+    agent = create_agent(model, [delegate, confirm], middleware=[ReflexionMiddleware()], checkpointer=checkpointer)
+    agent.invoke(TASK, config)
+    unknown: list[Any] = []
+    stop_listening = register_serde_event_listener(unknown.append)
+    result = agent.invoke(Command(resume="yes"), config)
+    stop_listening()
+    assert [message.text for message in result["messages"][2:]] == ["11:00", "yes", "Done."]
+    assert result["outcome"].answer == "Done."
+    assert not unknown
+
+
+@pytest.mark.req("M5")
 @pytest.mark.parametrize("first", [True, False], ids=["before ours", "after ours"])
 def test_a_rejected_call_is_no_failure_and_an_approved_call_runs(first):
     model = RoleModel([call("search", query="2026"), call("search", query="Tuesday"), say("11:00")], ADVICE)

@@ -48,6 +48,7 @@ from langgraph_reflexion.middleware.state import (
     reply_in,
     state_before_reply,
     with_current_message,
+    without_outcome,
 )
 from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.budget import Budget
@@ -292,7 +293,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         )
         if isinstance(result, Exception):
             return message_of_error(call, result)
-        return cast("ToolMessage | Command[Any]", map_messages(result, mark_as_tool_error))
+        return cast("ToolMessage | Command[Any]", without_outcome(map_messages(result, mark_as_tool_error)))
 
     def _finish(self, values: Mapping[str, Any], config: RunnableConfig) -> Waits[Update | None]:
         """Write the outcome, the episode and the credit. A tool's direct answer is checked first."""

@@ -1,6 +1,7 @@
 """The middleware's part of an agent's state, and the state that our nodes read and write."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, NotRequired, cast
 
 from langchain.agents.middleware import AgentState
@@ -8,6 +9,7 @@ from langchain.agents.middleware.types import OmitFromInput, OmitFromOutput, Pri
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, RemoveMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.managed.is_last_step import RemainingStepsManager
+from langgraph.types import Command
 
 from langgraph_reflexion.nodes.budget import Budget, end_attempt
 from langgraph_reflexion.nodes.finish import end_message
@@ -37,13 +39,6 @@ TOOL_ERROR = {"error_class": "exception", "exception": "ToolMessage"}
 """The artifact of a tool's error message. An error message without it comes from another middleware."""
 
 
-class LatestOutcome(OutcomeChannel):
-    """Keeps the last of several outcomes, because agents used as tools may write theirs in the same step."""
-
-    def update(self, values: Sequence[Any]) -> bool:
-        return super().update(values[-1:])
-
-
 class RunState(PrivateChannels, total=False):
     """The private fields of a run, as plain data in one channel."""
 
@@ -61,7 +56,7 @@ class ReflexionState(AgentState[Any], total=False):
 
     feedback: NotRequired[Annotated[str | None, OmitFromOutput]]
     """The user's feedback on the last run's answer."""
-    outcome: NotRequired[Annotated[Outcome | None, OmitFromInput, LatestOutcome]]
+    outcome: NotRequired[Annotated[Outcome | None, OmitFromInput, OutcomeChannel]]
     reflexion: NotRequired[Annotated[RunState, PrivateStateAttr]]
     remaining_steps: NotRequired[Annotated[int, PrivateStateAttr, RemainingStepsManager]]
 
@@ -88,6 +83,16 @@ def mark_as_tool_error(message: ToolMessage) -> ToolMessage:
     """A tool's message. An error is marked as its own, unless a person rejected the call."""
     is_error = message.status == "error" and message.artifact is None and not is_persons_decision(message)
     return with_valid_text(message, **({"artifact": TOOL_ERROR} if is_error else {}))
+
+
+def without_outcome(result: Any) -> Any:
+    """A tool's result without the outcome of an agent behind the tool: the channel is for that of the agent itself."""
+    if isinstance(result, list):
+        return [without_outcome(part) for part in result]
+    if not isinstance(result, Command) or result.graph == Command.PARENT:
+        return result
+    fields = {name: value for name, value in result._update_as_tuples() if name != "outcome"}
+    return result if "__root__" in fields else replace(result, update=fields)
 
 
 def private_state(state: State, node: str, config: RunnableConfig) -> RunState:
