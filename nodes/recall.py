@@ -87,9 +87,12 @@ def has_failed(recalled: Recalled, failures: Sequence[Failure]) -> bool:
 
 
 def best_effort(what: str, wait: Wait, seconds: float | None, *, writing: bool = False) -> Waits[Any]:
-    """The result, or None if the store fails or takes too long. That costs lessons, not the answer."""
-    if writing and seconds is not None:
-        seconds = max(seconds, LAST_WRITE)
+    """The result, or None if the store fails or takes more than half of the `seconds` that are left of the run.
+
+    That costs lessons, not the answer: the other half is for the model.
+    """
+    if seconds is not None:
+        seconds = max(seconds / 2, LAST_WRITE if writing else 0)
     try:
         return (yield within(seconds, wait.call, wait.acall))
     except Exception as fault:  # noqa: BLE001 — any store's own exception
