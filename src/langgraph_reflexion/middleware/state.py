@@ -89,10 +89,9 @@ def without_outcome(result: Any) -> Any:
     """A tool's result without the outcome of an agent behind the tool: the channel is for that of the agent itself."""
     if isinstance(result, list):
         return [without_outcome(part) for part in result]
-    if not isinstance(result, Command) or result.graph == Command.PARENT:
+    if not isinstance(result, Command) or result.graph == Command.PARENT or not isinstance(result.update, dict):
         return result
-    fields = {name: value for name, value in result._update_as_tuples() if name != "outcome"}
-    return result if "__root__" in fields else replace(result, update=fields)
+    return replace(result, update={name: value for name, value in result.update.items() if name != "outcome"})
 
 
 def private_state(state: State, node: str, config: RunnableConfig) -> RunState:
