@@ -12,7 +12,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.context import MemoryPolicy
-from langgraph_reflexion.driver import Wait, Waits, either, within
+from langgraph_reflexion.driver import Wait, Waits, either
 from langgraph_reflexion.memory import LessonBook, Selection, withheld
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.models.calling import raise_control_flow
@@ -94,7 +94,7 @@ def best_effort(what: str, wait: Wait, seconds: float | None, *, writing: bool =
     if seconds is not None:
         seconds = max(seconds / 2, LAST_WRITE if writing else 0)
     try:
-        return (yield within(seconds, wait.call, wait.acall))
+        return (yield wait.within(seconds))
     except Exception as fault:  # noqa: BLE001 — any store's own exception
         raise_control_flow(fault)
         logger.warning("%s failed, and the run continues without it: %r", what, fault)

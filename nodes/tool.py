@@ -70,7 +70,7 @@ def _run_one(parts: Parts, to_run: CallToRun, state: State | None, config: Runna
         parts,
         call,
         tools.node.tools_by_name.get(name),
-        partial(tools.run, call, injected, config),
+        tools.run(call, injected, config),
         partial(_seconds_left, parts, to_run, config),
         may_retry=not was_resumed(config),
     )
@@ -81,7 +81,7 @@ def run_call(
     parts: Parts,
     call: ToolCall,
     tool: BaseTool | None,
-    wait_for: Callable[[float | None], Wait],
+    wait: Wait,
     seconds_left: Callable[[], float | None],
     *,
     may_retry: bool,
@@ -94,7 +94,7 @@ def run_call(
     while True:
         limits = (run_limits.tool_timeout, seconds_left())
         try:
-            result = yield wait_for(min((limit for limit in limits if limit is not None), default=None))
+            result = yield wait.within(min((limit for limit in limits if limit is not None), default=None))
         except Exception as fault:
             raise_control_flow(fault)
             if is_bad_resume(fault):
@@ -103,9 +103,9 @@ def run_call(
                 raise NeedsAsyncError(f"The tool {call['name']!r}") from fault
             if attempt == run_limits.tool_retries or not is_transient(fault) or not may_retry:
                 return fault
-            if (wait := pause_before(fault, attempt, seconds_left())) is None:
+            if (delay := pause_before(fault, attempt, seconds_left())) is None:
                 return fault
-            yield pause(wait)
+            yield pause(delay)
             attempt += 1
         else:
             if isinstance(result, ToolMessage) and result.tool_call_id != call["id"]:

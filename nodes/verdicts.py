@@ -12,13 +12,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from numbers import Real
 from typing import Any, NamedTuple
 
 from langchain_core.messages import ToolCall
 from langchain_core.runnables.config import var_child_runnable_config
 
-from langgraph_reflexion.driver import NeedsAsyncError, Waits, accepts, call_function, either, within
+from langgraph_reflexion.driver import NeedsAsyncError, Waits, accepts, call_function, either
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.models.calling import Meter, default_config, metered, raise_control_flow
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat
@@ -64,17 +65,8 @@ class NamedCheck:
         """Its verdict. An exception or a timeout rejects the answer, with the error as evidence."""
         what, twin = f"The check {self.name!r}", getattr(self.function, "acall", None)
         wait = either(self.function, twin, answer, run) if twin else call_function(what, self.function, answer, run)
-
-        def call() -> Any:
-            with _silent_and_metered(meter):
-                return wait.call()
-
-        async def acall() -> Any:
-            with _silent_and_metered(meter):
-                return await wait.acall()
-
         try:
-            return self.read((yield within(seconds, call, acall)))
+            return self.read((yield wait.inside(partial(_silent_and_metered, meter)).within(seconds)))
         except NeedsAsyncError:
             raise
         except Exception as fault:  # the caller's own code

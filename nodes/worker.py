@@ -22,13 +22,13 @@ from langgraph_reflexion.context import field_of
 from langgraph_reflexion.driver import (
     INJECTED,
     NeedsAsyncError,
+    Wait,
     Waits,
     accepts,
     call_function,
     either,
     model_named,
     sync_result,
-    within,
 )
 from langgraph_reflexion.nodes.host import as_runnable, checkpoints
 from langgraph_reflexion.nodes.models.calling import Meter, cut_off_by_provider, default_config, metered, refusal_in
@@ -137,8 +137,7 @@ class Worker:
     ) -> Waits[Any]:
         """Its input."""
         if self.input is not None:
-            wait = call_function(repr(self.input), self.input, text, view)
-            return (yield within(seconds, wait.call, wait.acall))
+            return (yield call_function(repr(self.input), self.input, text, view).within(seconds))
         if self.takes == "text":
             return text
         return {"messages": prompt} if self.takes == "state" else prompt
@@ -163,7 +162,7 @@ class Worker:
                 return await runnable.ainvoke(given, inside)
 
         try:
-            return (yield within(seconds, call, acall))
+            return (yield Wait(call, acall).within(seconds))
         except ParentCommand as handoff:
             target = handoff.args[0].goto
             raise WorkerError(f"it handed over to {target!r}, and a trial has no other node") from None

@@ -7,7 +7,7 @@ from concurrent.futures import wait
 
 import pytest
 
-from langgraph_reflexion.driver import OutOfTimeError, in_thread, start_thread, within
+from langgraph_reflexion.driver import OutOfTimeError, Wait, in_thread, start_thread
 
 
 def test_no_call_waits_for_another_to_end():
@@ -24,7 +24,7 @@ def test_a_call_past_its_time_raises_and_runs_on_in_its_thread():
         ended.set()
 
     with pytest.raises(OutOfTimeError, match="may still be running"):
-        within(0.01, slow, lambda: None).call()
+        Wait(slow, lambda: None).within(0.01).call()
     go_on.set()
     assert ended.wait(timeout=30)
 
@@ -44,5 +44,5 @@ async def test_a_timeout_longer_than_any_clock_is_accepted(seconds):
     async def later() -> str:
         return "async"
 
-    wait_for = within(seconds, lambda: "sync", later)
+    wait_for = Wait(lambda: "sync", later).within(seconds)
     assert (wait_for.call(), await wait_for.acall()) == ("sync", "async")

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
@@ -16,7 +17,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.errors import GraphBubbleUp
 from pydantic import BaseModel, ValidationError
 
-from langgraph_reflexion.driver import Wait, Waits, pause, within
+from langgraph_reflexion.driver import Wait, Waits, either, pause
 from langgraph_reflexion.nodes.exceptions import is_lost_connection, pause_before
 from langgraph_reflexion.nodes.host import silent_graph_config
 from langgraph_reflexion.nodes.models.choice import Model
@@ -80,13 +81,7 @@ def ask(
     for attempt in range(retries + 1):
         left = None if seconds is None else seconds - (time.monotonic() - started)
         try:
-            return (
-                yield within(
-                    left,
-                    lambda: model.invoke(prompt, config, **kwargs),
-                    lambda: model.ainvoke(prompt, config, **kwargs),
-                )
-            )
+            return (yield either(model.invoke, model.ainvoke, prompt, config, **kwargs).within(left))
         except Exception as error:
             delay = pause_before(error, attempt, left)
             if attempt == retries or not is_lost_connection(error) or delay is None:
@@ -310,13 +305,5 @@ def call_silently(
 ) -> Wait:
     """Call a graph inside a node, without showing it in the run's streams."""
     inside = silent_graph_config(config, recursion_limit=recursion_limit, context=context)
-
-    def call() -> Any:
-        with default_config(inside):  # LangGraph merges the callbacks around a call into its own
-            return graph.invoke(given, inside)
-
-    async def acall() -> Any:
-        with default_config(inside):
-            return await graph.ainvoke(given, inside)
-
-    return within(seconds, call, acall)
+    # LangGraph merges the callbacks around a call into its own.
+    return either(graph.invoke, graph.ainvoke, given, inside).inside(partial(default_config, inside)).within(seconds)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import NoneType
 from typing import Any, Literal, cast, get_args
@@ -16,7 +17,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest, ToolRuntime
 from langgraph.types import Command
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from langgraph_reflexion.driver import Wait, within
+from langgraph_reflexion.driver import Wait, either
 from langgraph_reflexion.nodes.exceptions import misfits
 from langgraph_reflexion.nodes.host import runtime_of
 from langgraph_reflexion.nodes.models.choice import tool_name
@@ -119,26 +120,22 @@ class Toolbox:
                     "add it to `state_schema`, and pass it together with the messages"
                 )
 
-    def run(self, call: ToolCall, state: Any, config: RunnableConfig, seconds: float | None) -> Wait:
+    def run(self, call: ToolCall, state: Any, config: RunnableConfig) -> Wait:
         """Wait for one call. Its exceptions are raised unchanged. A tool that exits the process counts as failed."""
         given = tool_runtime(call, state, config, tools=list(self.node.tools_by_name.values()))
         if self.needs_state(call["name"]):  # only then may a tool read the config
             given = replace(given, config=ensure_config(config))
 
         # `ToolNode.invoke` starts a thread pool for each call. This is what it runs in that pool.
-        def run_one() -> Any:
-            try:
-                return self.node._run_one(call, "tool_calls", given)
-            except SystemExit as error:
-                raise RuntimeError(f"SystemExit: {error}") from error
+        return either(self.node._run_one, self.node._arun_one, call, "tool_calls", given).inside(_exit_as_error)
 
-        async def arun_one() -> Any:
-            try:
-                return await self.node._arun_one(call, "tool_calls", given)
-            except SystemExit as error:
-                raise RuntimeError(f"SystemExit: {error}") from error
 
-        return within(seconds, run_one, arun_one)
+@contextmanager
+def _exit_as_error() -> Iterator[None]:
+    try:
+        yield
+    except SystemExit as error:
+        raise RuntimeError(f"SystemExit: {error}") from error
 
 
 def toolbox_of(

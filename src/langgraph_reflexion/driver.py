@@ -16,6 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Generator
 from concurrent import futures
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
@@ -42,6 +43,26 @@ class Wait:
 
     call: Callable[[], Any]
     acall: Callable[[], Awaitable[Any]]
+
+    def within(self, seconds: float | None) -> Wait:
+        """Wait at most `seconds`, then raise `OutOfTimeError`. A sync call keeps running in its thread."""
+        if seconds is None:
+            return self
+        seconds = max(0.0, min(seconds, MAX_TIMEOUT))
+        return Wait(lambda: _sync_within(seconds, self.call), lambda: _async_within(seconds, self.acall))
+
+    def inside(self, context: Callable[[], AbstractContextManager[Any]]) -> Wait:
+        """The same wait, with its call made in a new context of this kind."""
+
+        def call() -> Any:
+            with context():
+                return self.call()
+
+        async def acall() -> Any:
+            with context():
+                return await self.acall()
+
+        return Wait(call, acall)
 
 
 Waits = Generator[Wait, Any, T]
@@ -145,14 +166,6 @@ def start_thread(function: Callable[[], T]) -> Future[T]:
 
     threading.Thread(target=run, daemon=True).start()
     return future
-
-
-def within(seconds: float | None, call: Callable[[], Any], acall: Callable[[], Awaitable[Any]]) -> Wait:
-    """Wait at most `seconds`, then raise `OutOfTimeError`. A sync call keeps running in its thread."""
-    if seconds is None:
-        return Wait(call, acall)
-    seconds = max(0.0, min(seconds, MAX_TIMEOUT))
-    return Wait(lambda: _sync_within(seconds, call), lambda: _async_within(seconds, acall))
 
 
 def _sync_within(seconds: float, call: Callable[[], Any]) -> Any:

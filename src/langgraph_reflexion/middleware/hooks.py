@@ -27,7 +27,7 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Command
 
 from langgraph_reflexion.context import Limits, MemoryPolicy, aware
-from langgraph_reflexion.driver import Waits, run_async, run_sync, within
+from langgraph_reflexion.driver import Waits, either, run_async, run_sync
 from langgraph_reflexion.graph.agent import AGENT
 from langgraph_reflexion.graph.layout import NODES
 from langgraph_reflexion.graph.routing import Routes
@@ -287,7 +287,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
             parts,
             call,
             request.tool,
-            lambda seconds: within(seconds, lambda: handler(request), lambda: handler(request)),
+            either(handler, handler, request),
             lambda: parts.budget.seconds_left(run) if run else None,
             may_retry=not was_resumed(config),
         )
