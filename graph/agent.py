@@ -45,7 +45,7 @@ from langgraph_reflexion.nodes.models.protocols import Json, Native, Parser
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat
 from langgraph_reflexion.nodes.parts import Actor, AgentMemory, Parts, Reflector
 from langgraph_reflexion.nodes.tools.toolbox import toolbox_of
-from langgraph_reflexion.nodes.verdicts import Evaluator, named_checks, named_tool_checks
+from langgraph_reflexion.nodes.verdicts import named_checks, named_tool_checks
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Decision
 from langgraph_reflexion.state import State, View
@@ -150,7 +150,6 @@ def create_reflexion_agent(
     ):
         toolbox.check_names([answer_format.name])
         model_protocol = Native(model_protocol.controls, {**answer_format.json_schema, "title": answer_format.name})
-    known = toolbox.node.tools_by_name
     parts = Parts(
         actor=Actor(
             choice=model_choice(model, model_protocol, toolbox, answer_format),
@@ -162,11 +161,13 @@ def create_reflexion_agent(
             hold_answers=hold_answers,
         ),
         tools=toolbox,
-        evaluator=Evaluator(named_checks(checks), answer_format, named_tool_checks(tool_checks, known)),
+        checks=named_checks(checks),
         reflector=Reflector(model_for(reflector, "reflector")),
         fallback=model_for(fallback, "fallback"),
         memory=AgentMemory(memory, name or AGENT, store, now, prompts=prompt_files),
         budget=Budget(limits, now),
+        response_format=answer_format,
+        tool_checks=named_tool_checks(tool_checks, toolbox.node.tools_by_name),
     )
     warn_of_unused_score(limits, checks)
     return _compile(
@@ -291,4 +292,4 @@ def _branches(routes: Routes, parts: Parts) -> list[Branch]:
 
 def _can_reject(parts: Parts) -> bool:
     """Whether anything here can reject an answer."""
-    return bool(parts.evaluator.checks) or parts.evaluator.response_format is not None
+    return bool(parts.checks) or parts.response_format is not None

@@ -98,7 +98,7 @@ def compile_graph(
 
     Each step gets the agent's store. If it raises and so ends the run, it emits the run's outcome.
     """
-    response_format = parts.evaluator.response_format
+    response_format = parts.response_format
     state, input_schema, output_schema, route_schema = _schemas_of(state_schema, response_format)
     graph: StateGraph[Any, Any, Any, Any] = StateGraph(
         state, context_schema=cast("Any", context_schema), input_schema=input_schema, output_schema=output_schema

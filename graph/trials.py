@@ -27,7 +27,7 @@ from langgraph_reflexion.nodes.models.choice import FixedModel, model_for
 from langgraph_reflexion.nodes.models.protocols import Native
 from langgraph_reflexion.nodes.parts import Actor, AgentMemory, Parts, Reflector
 from langgraph_reflexion.nodes.tools.toolbox import toolbox_of
-from langgraph_reflexion.nodes.verdicts import Evaluator, named_checks
+from langgraph_reflexion.nodes.verdicts import named_checks
 from langgraph_reflexion.nodes.worker import worker_of
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.state import State
@@ -93,8 +93,8 @@ def create_trial_graph(
     model = model_for(reflector, "reflector") or trial.worker.model
     if strategy == "reflexion" and model is None:
         raise ValueError("`strategy='reflexion'` needs a model that reflects: pass `reflector=`")
-    evaluator = Evaluator(named_checks(checks))
-    if model is None and (asking := [check.name for check in evaluator.checks if check.wants_model]):
+    judges = named_checks(checks)
+    if model is None and (asking := [check.name for check in judges if check.wants_model]):
         raise ValueError(
             f"The check {asking[0]!r} needs a model, and the worker is not one: pass it a model, or pass `reflector=`"
         )
@@ -112,7 +112,7 @@ def create_trial_graph(
             prompts=prompt_files,
         ),
         tools=toolbox_of(()),
-        evaluator=evaluator,
+        checks=judges,
         reflector=Reflector(model, "free" if reflection == "free" else "trial", may_stop=not names_mistakes),
         fallback=model_for(fallback, "fallback"),
         memory=AgentMemory(memory, name, store, now, prompts=prompt_files),

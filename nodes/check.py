@@ -47,12 +47,11 @@ EVIDENCE = 8_000
 def check(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     """The verdicts on the answer, and the attempt that ends with them."""
     text, message = _answer_in(state)
-    evaluator, success_score = parts.evaluator, parts.budget.limits.success_score
+    response_format, success_score = parts.response_format, parts.budget.limits.success_score
     verdicts: list[Verdict] = []
     meter = Meter()
     value: Any = text if (given := state.get("structured_response")) is None else given
     edited: str | None = None
-    response_format = evaluator.response_format
     if response_format is not None:
         value, fault = yield from _read_formatted(
             response_format, parts, state, text, config, meter, from_model=message is not None
@@ -68,7 +67,7 @@ def check(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
             format_of_edit = ResponseFormat(type(given) if is_answer_type(type(given)) else {"type": "object"})
         read_edit = format_of_edit.read if format_of_edit is not None else None
         seconds = partial(parts.budget.seconds_left, state)
-        judged = yield from verdicts_on(evaluator.checks, value, run, meter, seconds, read_edit)
+        judged = yield from verdicts_on(parts.checks, value, run, meter, seconds, read_edit)
         verdicts = [with_contradiction(verdict, success_score) for verdict in judged.verdicts]
         value = judged.answer
         if judged.edited is not None:
@@ -154,7 +153,7 @@ def _read_formatted(
 def _run_for_checks(parts: Parts, state: State, config: RunnableConfig) -> Waits[Run]:
     """What the checks get in addition to the answer."""
     actor, limits = parts.actor, parts.budget.limits
-    wants_model = any(check.wants_model for check in parts.evaluator.checks)
+    wants_model = any(check.wants_model for check in parts.checks)
     model = (yield from actor.plain_model(state, config)) if wants_model else None
     messages = whole_conversation(state)
     since = start_of_run(messages, state["about"]["task_id"])

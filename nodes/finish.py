@@ -174,7 +174,7 @@ def end_message(state: State, pending: PendingDecision, name: str | None) -> AIM
 
 def _outcome(parts: Parts, state: State, ending: Ending) -> Outcome:
     tally, attempts = state["tally"], state["attempts"]
-    chosen, response_format = _final_attempt(state, ending), parts.evaluator.response_format
+    chosen, response_format = _final_attempt(state, ending), parts.response_format
     structured = state.get("structured_response") if ending.status in ("success", "unverified") else None
     to_data = as_data if response_format is None or structured is None else response_format.plain
     return Outcome(

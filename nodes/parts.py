@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -21,9 +21,10 @@ from langgraph_reflexion.nodes.host import configurable_of, runtime_of, user_of
 from langgraph_reflexion.nodes.models.choice import Model, ModelChoice
 from langgraph_reflexion.nodes.models.prompt import Instructions
 from langgraph_reflexion.nodes.models.protocols import ModelProtocol
+from langgraph_reflexion.nodes.models.response_format import ResponseFormat
 from langgraph_reflexion.nodes.models.transcript import as_messages
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox
-from langgraph_reflexion.nodes.verdicts import Evaluator
+from langgraph_reflexion.nodes.verdicts import NamedCheck
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.state import State, View
 
@@ -36,11 +37,15 @@ class Parts:
 
     actor: Actor
     tools: Toolbox
-    evaluator: Evaluator
+    checks: tuple[NamedCheck, ...]
+    """What judges an answer, after the response format."""
     reflector: Reflector
     fallback: Model | None
     memory: AgentMemory
     budget: Budget
+    response_format: ResponseFormat | None = None
+    tool_checks: Mapping[str, NamedCheck] = field(default_factory=dict)
+    """Checks of tool results, by tool name."""
 
 
 @dataclass(frozen=True)

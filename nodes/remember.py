@@ -246,7 +246,7 @@ def _first_origin(parts: Parts, state: State) -> Origin:
 
 def _origin_of_verdicts(parts: Parts, state: State, *, accepted: bool) -> Origin:
     """What an acceptance or rejection is based on: a model, a person, or something verifiable."""
-    by_name = {check.name: check.origin for check in parts.evaluator.checks}
+    by_name = {check.name: check.origin for check in parts.checks}
     success_score = parts.budget.limits.success_score
     deciding = [verdict for verdict in state["verdicts"] if is_accepted(verdict, success_score) is accepted]
     origins = [by_name.get(verdict.check, "verified") for verdict in deciding] or ["verified"]

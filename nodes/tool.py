@@ -116,7 +116,7 @@ def run_call(
 
 def _check_result(parts: Parts, call: ToolCall, result: Any, seconds: float | None) -> Waits[Any]:
     """The result, or an error message if the caller's check of this tool rejects it."""
-    check, success_score = parts.evaluator.tool_checks.get(call["name"]), parts.budget.limits.success_score
+    check, success_score = parts.tool_checks.get(call["name"]), parts.budget.limits.success_score
     answer = _answer_in(result, call) if check is not None else None
     if check is None or answer is None or answer.status == "error" or is_persons_decision(answer):
         return result

@@ -10,7 +10,7 @@ import inspect
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from numbers import Real
@@ -22,7 +22,6 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langgraph_reflexion.driver import NeedsAsyncError, Waits, accepts, call_function, either
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.models.calling import Meter, default_config, metered, raise_control_flow
-from langgraph_reflexion.nodes.models.response_format import ResponseFormat
 from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.schemas import Origin, Run, Verdict
 
@@ -121,16 +120,6 @@ def named_checks(checks: Sequence[Any], *, as_given: bool = False) -> tuple[Name
         name = str(getattr(check, "name", None) or getattr(check, "__name__", type(check).__name__))
         named.append(NamedCheck(f"check {i + 1}" if name == "<lambda>" else name, check))
     return tuple(named if as_given else sorted(named, key=lambda check: check.asks_model))
-
-
-@dataclass(frozen=True)
-class Evaluator:
-    """What judges an agent's answers: the response format first, then the checks."""
-
-    checks: tuple[NamedCheck, ...] = ()
-    response_format: ResponseFormat | None = None
-    tool_checks: Mapping[str, NamedCheck] = field(default_factory=dict)
-    """Checks of tool results, by tool name."""
 
 
 def named_tool_checks(checks: Any, tools: Collection[str] | None) -> dict[str, NamedCheck]:

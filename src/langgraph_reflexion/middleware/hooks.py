@@ -60,7 +60,7 @@ from langgraph_reflexion.nodes.parts import Actor, AgentMemory, Parts, Reflector
 from langgraph_reflexion.nodes.tool import blocked_message, map_messages, message_of_error, run_call
 from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.nodes.tools.toolbox import Toolbox, toolbox_of
-from langgraph_reflexion.nodes.verdicts import Evaluator, named_checks, named_tool_checks
+from langgraph_reflexion.nodes.verdicts import named_checks, named_tool_checks
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.state import (
     PendingDecision,
@@ -128,11 +128,12 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
                 raises_faults=True,
             ),
             tools=toolbox_of(()),
-            evaluator=Evaluator(judges, None, named_tool_checks(tool_checks, None)),
+            checks=judges,
             reflector=Reflector(own_model),
             fallback=None,
             memory=AgentMemory(memory, name or AGENT, store, now, prompts=prompt_files),
             budget=Budget(limits.model_copy(update=off), now),
+            tool_checks=named_tool_checks(tool_checks, None),
         )
         self._toolbox: tuple[Sequence[Any], Toolbox] = ((), self._parts.tools)
 
