@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -21,7 +21,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 
 from langgraph_reflexion.driver import NeedsAsyncError, Waits, accepts, call_function, either
 from langgraph_reflexion.nodes.exceptions import describe
-from langgraph_reflexion.nodes.models.calling import Meter, default_config, metered, raise_control_flow
+from langgraph_reflexion.nodes.models.calling import Meter, default_config, metered, raise_control_flow, silent_config
 from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.schemas import Origin, Run, Verdict
 
@@ -91,16 +91,10 @@ class NamedCheck:
         return Verdict(passed=False, issues=[issue], check=self.name)
 
 
-@contextmanager
-def _silent_and_metered(meter: Meter) -> Iterator[None]:
+def _silent_and_metered(meter: Meter) -> AbstractContextManager[None]:
     """A context in which the model calls of a check stream no tokens to the user, and their cost is counted."""
     config = var_child_runnable_config.get()
-    if config is None:
-        yield
-        return
-    silent: Any = {**config, "tags": [*(config.get("tags") or []), "nostream"]}
-    with default_config(metered(silent, meter)):
-        yield
+    return nullcontext() if config is None else default_config(metered(silent_config(config), meter))
 
 
 def named_checks(checks: Sequence[Any], *, as_given: bool = False) -> tuple[NamedCheck, ...]:

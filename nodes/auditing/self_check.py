@@ -123,9 +123,9 @@ def _ask(parts: Parts, state: State, config: RunnableConfig, model: Model, meter
         raise_control_flow(fault)
         if model_fault(fault) == "setting":
             raise
-        meter.add(COST_OF_NO_REPLY)
+        meter.spent += COST_OF_NO_REPLY
         return None
-    meter.add(reply.spent)
+    meter.spent += reply.spent
     try:
         return SelfCheck.model_validate(read_json(reply.message.text))
     except ValueError:  # no JSON, or another object

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -50,7 +51,7 @@ def call_model(
 
     The reply is cleaned so that it can be stored and sent again.
     """
-    config = config if silent_as is None else silent_config(config, silent_as)
+    config = config if silent_as is None else silent_config(config, run_name=silent_as)
     # Most texts are ASCII and need no second look: the whole conversation is read before each decision.
     prompt = [m if isinstance(m.content, str) and m.content.isascii() else with_valid_text(m) for m in messages]
     inner, kwargs = _unwrapped(model)
@@ -152,9 +153,9 @@ def _valid_calls(message: AIMessage) -> tuple[list[Any], list[Any]]:
     return calls, invalid
 
 
-def silent_config(config: RunnableConfig, name: str) -> RunnableConfig:
-    """A config whose model call has its own name in traces and streams nothing to the user."""
-    return cast("RunnableConfig", {**config, "tags": [*(config.get("tags") or []), "nostream"], "run_name": name})
+def silent_config(config: RunnableConfig, **changes: Any) -> RunnableConfig:
+    """The config, with these changes, under which a model call streams nothing to the user."""
+    return cast("RunnableConfig", {**config, "tags": [*(config.get("tags") or []), "nostream"], **changes})
 
 
 def raise_control_flow(error: Exception) -> None:
@@ -249,15 +250,11 @@ def usage_of(message: AIMessage) -> Usage:
     return Usage(input=read, output=written, total=total or read + written, calls=1)
 
 
+@dataclass
 class Meter:
-    """Counts the tokens and calls of several model calls, also of those in the caller's code."""
+    """The cost of several model calls so far, also of those in the caller's code."""
 
-    def __init__(self) -> None:
-        self.spent = Usage()
-
-    def add(self, spent: Usage) -> None:
-        """Add the cost of one call."""
-        self.spent += spent
+    spent: Usage = field(default_factory=Usage)
 
 
 class _UsageCounter(BaseCallbackHandler):
@@ -269,7 +266,7 @@ class _UsageCounter(BaseCallbackHandler):
     def on_llm_end(self, response: LLMResult, **kwargs: Any) -> None:
         first = response.generations[0][0] if response.generations and response.generations[0] else None
         if isinstance(first, ChatGeneration) and isinstance(first.message, AIMessage):
-            self.meter.add(usage_of(first.message))
+            self.meter.spent += usage_of(first.message)
 
 
 def metered(config: RunnableConfig, meter: Meter, *others: BaseCallbackHandler) -> RunnableConfig:

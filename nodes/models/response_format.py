@@ -139,7 +139,7 @@ class ResponseFormat:
             prompt = [SystemMessage(self.prompt), *prompt]
         structured = self._structured(model)
         if structured is not None:
-            silent = metered(silent_config(config, "shape"), meter)
+            silent = metered(silent_config(config, run_name="shape"), meter)
             try:
                 value = yield from ask(structured, prompt, silent, seconds=seconds(), retries=retries)
             except Exception as fault:
@@ -147,7 +147,7 @@ class ResponseFormat:
                 value, misfit = self.read(_text_in(fault))
                 if not misfit or model_fault(fault) != "setting":
                     if not meter.spent.calls:
-                        meter.add(COST_OF_NO_REPLY)
+                        meter.spent += COST_OF_NO_REPLY
                     return value, misfit and describe(fault)
                 if status_of(fault) in (401, 403):
                     raise
@@ -162,9 +162,9 @@ class ResponseFormat:
             raise_control_flow(fault)
             if model_fault(fault) == "setting":
                 raise
-            meter.add(COST_OF_NO_REPLY)
+            meter.spent += COST_OF_NO_REPLY
             return None, describe(fault)
-        meter.add(reply.spent)
+        meter.spent += reply.spent
         return self.read(reply.message.text)
 
     def _structured(self, model: Model) -> Model | None:
