@@ -60,7 +60,22 @@ class ModelChoice:
     def _prepare(self, model: Model) -> Selected:
         if self._tools is None:
             return Selected(model, plain(model))
-        return Selected(with_tools(model, self._tools, self._known, self._format_binding), plain(model))
+        return Selected(map_chat_models(model, self._with_tools), plain(model))
+
+    def _with_tools(self, model: Model) -> Model:
+        """A chat model with the agent's tools bound. If the caller has bound them already, it is unchanged."""
+        more = dict(self._format_binding(model)) if self._format_binding is not None else {}
+        already, tools = bound_names(model), self._tools or ()
+        if already is not None:
+            wanted = {name for tool in tools if (name := tool_name(tool))}
+            _check_bound(already, wanted, {*self._known, *wanted})
+        elif isinstance(model, DynamicRunnable):
+            # Its `bind_tools` is that of the default model and would lose the configurable fields.
+            bound = self._with_tools(model.default)
+            more = cast("Any", bound).kwargs if isinstance(bound, RunnableBindingBase) else {}
+        elif tools:
+            return _bind_tools(model, tools, more)
+        return model.bind(**more) if more else model
 
     def _name_from(self, context: Any) -> str:
         """The model that the context names, by default the first. An unknown name is refused.
@@ -231,31 +246,6 @@ def tool_name(tool: BaseTool | dict[str, Any]) -> str | None:
 
 
 # ---------------------------------------------------------------- with tools, without, and as the run's config says
-
-
-def with_tools(
-    model: Model, tools: ToolSpecs, known: Collection[str] = (), format_binding: FormatBinding | None = None
-) -> Model:
-    """The model with these tools bound. If the caller has bound them already, the model is unchanged.
-
-    `known` are the names of all tools, including those that are not offered.
-    """
-    wanted = {name for tool in tools if (name := tool_name(tool))}
-
-    def bind(inner: Model) -> Model:
-        more = dict(format_binding(inner)) if format_binding is not None else {}
-        already = bound_names(inner)
-        if already is not None:
-            _check_bound(already, wanted, {*known, *wanted})
-        elif isinstance(inner, DynamicRunnable):
-            # Its `bind_tools` is that of the default model and would lose the configurable fields.
-            bound = bind(inner.default)
-            more = cast("Any", bound).kwargs if isinstance(bound, RunnableBindingBase) else {}
-        elif tools:
-            return _bind_tools(inner, tools, more)
-        return inner.bind(**more) if more else inner
-
-    return map_chat_models(model, bind)
 
 
 def _bind_tools(model: Model, tools: ToolSpecs, more: dict[str, Any]) -> Model:
