@@ -225,7 +225,7 @@ def _episode(parts: Parts, state: State, outcome: Outcome) -> Episode:
         task=bounded(task_in(state), MAX_TASK),
         success=success,
         score=outcome.score,
-        shown=[found.lesson.id for found in state["recalled"] if found.shown],
+        shown=outcome.lessons_used,
         withheld=[found.lesson.id for found in state["recalled"] if not found.shown],
         written=outcome.lessons_written,
         failed=[
@@ -258,7 +258,7 @@ def _handoff_command(state: State, messages: list[AnyMessage], outcome: Outcome)
                 value = _join(fields.get("messages", []), cast("list[AnyMessage]", given))
             fields[key] = value
         goto = handoff["goto"]
-        gotos += [goto] if isinstance(goto, str) or not isinstance(goto, (list, tuple)) else list(goto)
+        gotos += goto if isinstance(goto, (list, tuple)) else [goto]
     update = {**fields, "messages": _merge(fields.get("messages", []), ours), "outcome": outcome}
     return Command(graph=Command.PARENT, goto=gotos, update=update)
 

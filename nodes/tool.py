@@ -179,7 +179,7 @@ def _update_for(view: View, call: ToolCall, result: Any, config: RunnableConfig,
         if isinstance(item, ToolMessage):
             messages.append(item)
         elif item.graph == Command.PARENT:
-            handoffs.append(Handoff(goto=item.goto, update=list(item._update_as_tuples()), call_id=str(call["id"])))
+            handoffs.append(Handoff(goto=item.goto, update=list(item._update_as_tuples())))
             messages.append(_handoff_answer(call, item))
         else:
             commands.append(

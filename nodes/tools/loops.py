@@ -295,8 +295,6 @@ def _query(turn: Sequence[ObservedCall]) -> tuple[list[str], list[str]]:
 def _alike(query: Search, other: Search) -> bool:
     """Return whether two sets of words ask for the same. Another name or number asks for something else."""
     mine, theirs = set(query["words"]), set(other["words"])
-    if not mine or not theirs:
-        return False
     # A common name may be in lower case in one of them.
     named = set(query["names"]) | set(other["names"])
     switches = {name for name in set(query["names"]) ^ set(other["names"]) if "=" in name}

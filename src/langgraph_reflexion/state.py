@@ -124,7 +124,6 @@ class Handoff(TypedDict):
 
     goto: Any
     update: list[tuple[str, Any]]
-    call_id: str
 
 
 class OutcomeChannel(LastValue[Outcome | None]):
