@@ -57,7 +57,9 @@ class Step(Runnable[Any, Any]):
         return await run_async(self._run(input, config or {}))
 
     def _run(self, input: Any, config: RunnableConfig) -> Waits[Any]:
-        config = self._with_store(config)
+        if self.store is not None and (runtime := runtime_of(config)).store is None:
+            inside = {**configurable_of(config), "__pregel_runtime": replace(runtime, store=self.store)}
+            config = cast("RunnableConfig", {**config, "configurable": inside})
         resumed = {"resumed_at": self.now()} if self.now is not None and is_first_step(config) else {}
         try:
             update = self.function({**read_channels(input), **resumed}, config)
@@ -72,12 +74,6 @@ class Step(Runnable[Any, Any]):
         elif resumed and isinstance(update, list):  # a tool's commands, and its messages
             update = [*update, resumed]
         return write_channels(update)
-
-    def _with_store(self, config: RunnableConfig) -> RunnableConfig:
-        if self.store is None or (runtime := runtime_of(config)).store is not None:
-            return config
-        inside = {**configurable_of(config), "__pregel_runtime": replace(runtime, store=self.store)}
-        return cast("RunnableConfig", {**config, "configurable": inside})
 
 
 class Route(Runnable[Any, Any]):
