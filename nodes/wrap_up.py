@@ -48,7 +48,7 @@ def wrap_up(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]
     update: Update = {"stop": stop, "reason": reason}
     spent, text, message = Usage(), "", None
     if fallback is not None:
-        prompt = yield from _prompt(parts, state, config, best, shown)
+        prompt = yield from _prompt(parts, state, config, shown)
         try:
             # It may run after the deadline. Then it gets at most that time once more, so it cannot hang.
             reply = yield from call_model(
@@ -122,11 +122,9 @@ def _explanation(reason: str, best: Attempt | None) -> str:
     return f"{reason} The best answer so far, which was not accepted{score}:\n\n{best.answer}"
 
 
-def _prompt(
-    parts: Parts, state: State, config: RunnableConfig, best: Attempt | None, reason: str
-) -> Waits[list[AnyMessage]]:
+def _prompt(parts: Parts, state: State, config: RunnableConfig, reason: str) -> Waits[list[AnyMessage]]:
     """The conversation without calls, then the latest answer, the checks' feedback and why the run stopped."""
-    last = next((attempt for attempt in reversed(state["attempts"]) if attempt.answer is not None), best)
+    last = next((attempt for attempt in reversed(state["attempts"]) if attempt.answer is not None), None)
     feedback = complaints(last.verdicts, parts.budget.limits.success_score) if last is not None else ""
     answer = fenced(bounded(last.answer)) if last is not None and last.answer else "none"
     asking = parts.actor.prompts.render(
