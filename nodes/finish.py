@@ -66,7 +66,6 @@ def finish(
 
     `after_run` starts an audit of the run in the background.
     """
-    actor, budget = parts.actor, parts.budget
     if _has_rejected_answer(state):
         # LangGraph's limit has no step left for the node, nor time for the fallback model.
         state = with_update(state, (yield from wrap_up(replace(parts, fallback=None), state, config)))
@@ -80,16 +79,17 @@ def finish(
         yield from confirm_lessons(parts, state, book, accepted=ending.status == "success")
     outcome = _outcome(parts, state, ending)
     if book is not None:
-        seconds = budget.seconds_left(state)
         if (before := state["about"]["before"]) is not None:
             # The user says that the previous run was wrong, so its win becomes a loss, whatever the result of this run.
-            yield from best_effort("feedback", either(book.feedback, book.afeedback, before), seconds, writing=True)
+            yield from best_effort(
+                parts, state, "feedback", either(book.feedback, book.afeedback, before), writing=True
+            )
         episode = _episode(parts, state, outcome)
-        yield from best_effort("credit", either(book.credit, book.acredit, episode), seconds, writing=True)
+        yield from best_effort(parts, state, "credit", either(book.credit, book.acredit, episode), writing=True)
     emit(config, "outcome", outcome=outcome.model_dump(mode="json"))
     if state["handoffs"]:
         return _handoff_command(state, messages, outcome)
-    if actor.hold_answers and streams_tokens(config) and ending.stop_reason in ("accepted", "unchecked"):
+    if parts.actor.hold_answers and streams_tokens(config) and ending.stop_reason in ("accepted", "unchecked"):
         _stream_answer(messages)
     messages = _in_order(state, messages)
     if after_run is not None:

@@ -60,7 +60,7 @@ def find_lessons(
     """The lessons that fit, except those in `seen`, those this run wrote, and those its prompt already has."""
     exclude = [*seen, *state["lessons_written"]]
     wait = either(book.recall, book.arecall, task_in(state), parts.tools.names, failure, exclude=exclude)
-    found: Selection = (yield from best_effort("recall", wait, parts.budget.seconds_left(state))) or Selection()
+    found: Selection = (yield from best_effort(parts, state, "recall", wait)) or Selection()
     most = parts.budget.limits.stuck_similarity
     known = [text for turn in state["patch"] for text in (turn["patch"], *(memo["text"] for memo in turn["memos"]))]
     # A step that died after it wrote a lesson begins again, and `lessons_written` lacks that lesson.
@@ -86,13 +86,13 @@ def has_failed(recalled: Recalled, failures: Sequence[Failure]) -> bool:
     return any(failure.fingerprint == bound and failure.step > recalled.step for failure in failures)
 
 
-def best_effort(what: str, wait: Wait, seconds: float | None, *, writing: bool = False) -> Waits[Any]:
-    """The result, or None if the store fails or takes more than half of the `seconds` that are left of the run.
+def best_effort(parts: Parts, state: State, what: str, wait: Wait, *, writing: bool = False) -> Waits[Any]:
+    """The result, or None if the store fails or takes more than half of the time that is left of the run.
 
     That costs lessons, not the answer: the other half is for the model.
     """
-    if seconds is not None:
-        seconds = max(seconds / 2, LAST_WRITE if writing else 0)
+    left = parts.budget.seconds_left(state)
+    seconds = None if left is None else max(left / 2, LAST_WRITE if writing else 0)
     try:
         return (yield wait.within(seconds))
     except Exception as fault:  # noqa: BLE001 — any store's own exception

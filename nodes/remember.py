@@ -108,11 +108,11 @@ def confirm_lessons(parts: Parts, state: State, book: LessonBook, *, accepted: b
     for lesson_id, count in state["tally"]["wrote"].items():
         if not _is_confirmed(parts, state, count, accepted=accepted):
             continue
-        seconds = parts.budget.seconds_left(state)
-        lesson = yield from best_effort("confirm", either(book.get, book.aget, lesson_id), seconds, writing=True)
+        get = either(book.get, book.aget, lesson_id)
+        lesson = yield from best_effort(parts, state, "confirm", get, writing=True)
         if lesson is not None:
             again = lesson.model_copy(update={"origin": "verified", "sources": [state["about"]["id"]]})
-            yield from best_effort("confirm", either(book.add, book.aadd, again), seconds, writing=True)
+            yield from best_effort(parts, state, "confirm", either(book.add, book.aadd, again), writing=True)
 
 
 def _is_confirmed(parts: Parts, state: State, count: int, *, accepted: bool) -> bool:
@@ -219,8 +219,7 @@ class LessonWriter:
             book = LessonBook(InMemoryStore(), ("run",), memory.policy, memory.clock, prompts=memory.prompts)
         answer = state["attempts"][-1].answer if state["attempts"] else None
         add = either(book.add, book.aadd, lesson, task=task_in(state), answer=answer, foreign=self._foreign)
-        seconds = self._parts.budget.seconds_left(state)
-        result: Written | None = yield from best_effort("remember", add, seconds, writing=True)
+        result: Written | None = yield from best_effort(self._parts, state, "remember", add, writing=True)
         if result is None or (only_for_run and result.action != "quarantined"):
             why = only_for_run or "the store failed"
             emit_lesson(self._config, lesson.kind, lesson.text, "kept for this run", why)
