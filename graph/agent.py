@@ -229,7 +229,7 @@ def _compile(parts: Parts, learn: AfterRun | None, *, self_checks: bool, **setti
         ("remember", "recall"),
         ("wrap_up", "finish"),
         *(() if _can_reject(parts) else (("check", "finish"),)),
-        ("finish", "learn" if waits else END),
+        ("finish", "learn"),
         ("learn", END),
     )
     compiled = compile_graph(

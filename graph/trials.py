@@ -130,18 +130,10 @@ def create_trial_graph(
 
 def _compile(parts: Parts, trial: Trial, *, only_unexplained: bool, **settings: Any) -> Graph:
     """The graph of these parts. `settings` are those of `compile_graph`."""
-    memory, budget = parts.memory, parts.budget
+    policy = parts.memory.policy
     # Without memory or a guard these nodes are left out, because most of the cost of a short node is the step itself.
-    remembers = memory.policy.read or memory.policy.write or memory.policy.guard is not None
-    start, reflected = ("recall", "remember") if remembers else ("attempt", "attempt")
-    routes = Routes(
-        budget,
-        parts.tools,
-        start_node=start,
-        reflected_node=reflected,
-        answer_node="attempt",
-        only_unexplained=only_unexplained,
-    )
+    remembers = policy.read or policy.write or policy.guard is not None
+    routes = Routes(parts.budget, parts.tools, answer_node="attempt", only_unexplained=only_unexplained)
     nodes: dict[str, Any] = {**NODES, "attempt": partial(attempt_node, trial)}
     order = ("begin", "recall", "attempt", "check", "reflect", "remember", "wrap_up", "finish")
     reached = {name: nodes[name] for name in order if remembers or name not in ("recall", "remember")}
@@ -154,7 +146,7 @@ def _compile(parts: Parts, trial: Trial, *, only_unexplained: bool, **settings: 
     )
     spent = "budget spent, no progress"
     branches: list[Branch] = [
-        ("begin", routes.after_begin, {start: "task", "reflect": "feedback"}),
+        ("begin", routes.after_begin, {"recall": "task", "reflect": "feedback"}),
         (
             "attempt",
             routes.after_attempt,
@@ -171,7 +163,7 @@ def _compile(parts: Parts, trial: Trial, *, only_unexplained: bool, **settings: 
             routes.after_check,
             {"finish": "accepted", "reflect": "rejected", "attempt": "rejected, no reflection left", "wrap_up": spent},
         ),
-        ("reflect", routes.after_reflect, {reflected: "lesson, plan", "wrap_up": "nothing to change"}),
+        ("reflect", routes.after_reflect, {"remember": "lesson, plan", "wrap_up": "nothing to change"}),
     ]
     compiled = compile_graph(parts, reached, edges, branches, **settings)
     inner = trial.worker.graph
