@@ -26,11 +26,6 @@ class Prompts:
         self.hashes = {name: hashlib.sha256(text.template.encode()).hexdigest()[:12] for name, text in replaced.items()}
         """A hash of each file that replaces one of our prompts. Runs record them to show which wording they used."""
 
-    @property
-    def names(self) -> list[str]:
-        """The names of the prompts."""
-        return sorted(self._texts)
-
     def render(self, name: str, **values: object) -> str:
         """The prompt with these values filled in. A `$` inside a value stays a `$`."""
         try:
