@@ -8,7 +8,7 @@ from typing import Any
 
 from langgraph.store.base import Item, Op, SearchOp
 
-from langgraph_reflexion.memory.access import PAGE, Plan, drop, items_in, put
+from langgraph_reflexion.memory.access import Plan, drop, items_in, put
 from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.forget import forgotten_hashes, without_texts
 from langgraph_reflexion.memory.shelf import NOTES_KEPT, Shelf, time_in
@@ -26,12 +26,8 @@ KEPT_OF_EACH = 50
 """How many sources of each origin, changes of status by the evidence, and runs that taught it again in the same words
 are kept for a lesson: the first and the latest."""
 
-
 FORGOTTEN_KEPT = timedelta(days=1)
 """How long the ids and hashes of a forgotten lesson are kept: longer than any run that began before takes to end."""
-
-NEIGHBOURS = 5
-"""Episodes at each end of a listing that show its order, because a single one may have been rewritten."""
 
 
 def is_due(evidence: Evidence, now: datetime) -> bool:
@@ -86,24 +82,9 @@ def drop_old_notes(shelf: Shelf) -> Plan[None]:
 def _drop_old_episodes(shelf: Shelf) -> Plan[None]:
     """Once there are a twentieth more episodes than `keep_runs`, remove the oldest."""
     most = shelf.policy.keep_runs
-    more = most // 20
-    ends: list[Op] = [SearchOp(shelf.episodes, None, NEIGHBOURS, place) for place in (0, most + more)]
-    while True:
-        first, last = yield ends
-        if not last:
-            return
-        # Some stores list the latest first, others the first written, and an episode may have been rewritten since.
-        latest_first = _created(first[0]) >= _created(last[0])
-        [old] = yield [SearchOp(shelf.episodes, None, PAGE if latest_first else more + 1, most if latest_first else 0)]
-        listed = [*first, *old] if latest_first else [*old, *last]
-        times = [_created(item) for item in listed]
-        if times != sorted(times, reverse=latest_first) or any(item.namespace != shelf.episodes for item in listed):
-            break
-        yield drop(old)
-    # The order in which the store lists them is not reliable.
-    items = sorted((yield from items_in(shelf.episodes)), key=_created)
-    if len(items) > most + more:
-        yield drop(items[:-most])
+    [more] = yield [SearchOp(shelf.episodes, None, 1, most + most // 20)]
+    if more:
+        yield drop(sorted((yield from items_in(shelf.episodes)), key=_created)[:-most])
 
 
 def _created(item: Item) -> tuple[datetime, datetime]:
