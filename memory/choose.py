@@ -69,26 +69,20 @@ def choose(
 ) -> Selection:
     """The lessons to show. Those that hold for any task (`always`) come first, but leave a place for one that fits.
 
-    At the start, a lesson is held back if runs do as well without it. If the best of those that would be shown is held
-    back, so are the worse ones: they would only delay the runs without lessons that all are compared with. Nor is one
-    shown beside a better one if it is expected to add less than `SIDE_GAIN` of what that one adds. After a failure, a
-    lesson that lost its last run is left out. Of several lessons for the same failure (if half of all lessons are for
-    it, on the same occasion), and of lessons that advise the opposite, only the one with the highest estimate is shown,
-    with those that give the same advice: so the run says whether that advice works.
+    At the start, a lesson is held back if runs do as well without it, and is not shown beside a better one if it is
+    expected to add less than `SIDE_GAIN` of what that one adds. After a failure, a lesson that lost its last run is
+    left out. Of several lessons for the same failure (if half of all lessons are for it, on the same occasion), and of
+    lessons that advise the opposite, only the one with the highest estimate is shown, with those that give the same
+    advice: so the run says whether that advice works.
     """
     values, advice = estimates.values, estimates.advice
     on_record = {found.lesson.id: found for found in fitting if not is_vouched(found)}
     why: dict[str, str] = {}
-    best: Lesson | None = None
     if after_failure:
         results = {id: [run["result"] for run in found.evidence.shown_results()] for id, found in on_record.items()}
         worthy = [found for found in fitting if results.get(found.lesson.id, [])[-1:] != ["loss"]]
     else:
         why = {id: estimates.holds_back(found) for id, found in on_record.items()}
-        near = [found.lesson for found in _near(fitting, scores) if found.lesson.id in why]
-        best = max(near, key=lambda lesson: (values[lesson.id], why[lesson.id]), default=None)
-        if best is not None and (reason := why[best.id]):
-            why = {id: why[id] or (reason if values[id] <= values[best.id] else "") for id in why}
         worthy = [found for found in fitting if not why.get(found.lesson.id)]
     worthy = _near(worthy, scores)
     replaced = _replaced_ids([*always, *worthy])
@@ -119,9 +113,9 @@ def choose(
         if may_join(lesson, [*shown_before, *others]):
             chosen.append(lesson)
             budget -= tokens_of(lesson)
-    if best is None or not all(why.values()):
-        return Selection(chosen)
-    return Selection(chosen, best, why[best.id])
+    held = [found.lesson for found in _near(fitting, scores) if found.lesson.id in why] if all(why.values()) else []
+    best = max(held, key=lambda lesson: values[lesson.id], default=None)
+    return Selection(chosen, best, why[best.id] if best is not None else "")
 
 
 def _near(fitting: Sequence[StoredLesson], scores: Mapping[str, Fit]) -> list[StoredLesson]:

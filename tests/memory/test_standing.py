@@ -333,19 +333,6 @@ def test_where_tasks_hardly_fail_nothing_is_shown_at_the_start_and_a_failure_sti
 
 
 @pytest.mark.req("D24")
-def test_while_the_best_is_held_back_no_worse_one_takes_its_place(book: LessonBook, clock: Any) -> None:
-    best = remedy(book, BUSY)
-    remedy(book, ROOM, trigger=None)
-    credited(book, clock, "wwwl", "r", shown=[best.id], topic="search")
-    found = book.recall(TASK, topic="search")
-    assert found == []
-    assert found.held is not None  # type: ignore[attr-defined]
-    assert found.held.id == best.id  # type: ignore[attr-defined]
-    credited(book, clock, "lwlll", "s", withheld=[best.id], topic="search")
-    assert recalled(book, topic="search")[0] == BUSY
-
-
-@pytest.mark.req("D24")
 def test_a_lesson_clearly_ahead_of_runs_without_lessons_is_shown_again_after_a_lost_run(
     book: LessonBook, clock: Any
 ) -> None:
