@@ -46,7 +46,8 @@ USUAL_TASK_WORDS = 6
 long text holds some of any lesson's words by chance. Set on the same halves."""
 
 WHEN_BONUS = 0.5
-"""Share of the score that is added if the task contains all words of a lesson's `when`. Set on the same halves."""
+"""Share of the score that is added if the task contains all words of a lesson's `when`. Set on the same halves. Without
+it, a right lesson comes first in 11 fewer of 100 tasks of ten other trades (`new`), on which nothing was set."""
 
 MAX_UNSHARED = 3.5
 """Words that a task and a `when` may each hold that the other lacks. If both hold twice as many, the score is halved,
@@ -56,7 +57,8 @@ ones."""
 
 USUAL_LESSON_WORDS = 20
 """Words of a usual lesson in those halves. A longer lesson holds more of a task's words by chance, so each word scores
-less, as in BM25 (k1 1.2, b 0.5; Robertson and Zaragoza, 2009)."""
+less, as in BM25 (k1 1.2, b 0.5; Robertson and Zaragoza, 2009). If length does not count, a right lesson comes first in
+3 fewer of 100 tasks of `new`, on which nothing was set, and in 12 fewer of `messy`."""
 
 BIGRAM_WEIGHT = 0.6
 """Weight of a bigram in a script without spaces, where bigrams overlap. Set on the Chinese tuning tasks."""
@@ -88,7 +90,8 @@ best on half of the seeds of `benchmarks/lessons.py` and `benchmarks/natural.py`
 
 LIKE_BEST = 0.9
 """Lowest share of the best such share: tasks from one template share most of their words, so only those nearest to the
-best count. Set on the same seeds."""
+best count. Set on the same seeds. If all of them count, 0.5 fewer of 100 tasks are solved in ten worlds of `natural.py`
+and 1.0 fewer in seven of `lessons.py`, on other seeds."""
 
 SAME_KIND = 0.2
 """Lowest share of the lessons for a failure that fit a task, from which all of them do. A third gains little more than
