@@ -32,6 +32,7 @@ from langgraph_reflexion.graph.settings import (
     is_unbound,
     model_choice,
     protocol_for,
+    warn_of_unused_score,
 )
 from langgraph_reflexion.memory import check_choice, check_instance
 from langgraph_reflexion.nodes.ask import can_ask_user
@@ -132,7 +133,7 @@ def create_reflexion_agent(
         check_choice(self_reflection, "self_reflection", MODES)
     if prompt is not None and system_prompt is not None:
         raise ValueError("`system_prompt` is another name for `prompt`: pass only one of them")
-    check_settings(limits, checks, memory, store, clock, name, checkpointer, context_schema)
+    check_settings(limits, memory, store, clock, name, checkpointer, context_schema)
     check_instance(bool, hold_answers, "hold_answers")
     state_schema = with_messages(state_schema)
     prompt_files, now = Prompts(prompts), aware(clock)
@@ -168,6 +169,7 @@ def create_reflexion_agent(
         response_format=answer_format,
         tool_checks=named_tool_checks(tool_checks, toolbox.node.tools_by_name),
     )
+    warn_of_unused_score(limits, checks)
     return _compile(
         parts,
         _after_run(self_reflection, model, parts),
@@ -229,7 +231,7 @@ def _compile(parts: Parts, learn: AfterRun | None, *, self_checks: bool, **setti
         ("remember", "recall"),
         ("wrap_up", "finish"),
         *(() if _can_reject(parts) else (("check", "finish"),)),
-        ("finish", "learn"),
+        ("finish", "learn" if waits else END),
         ("learn", END),
     )
     compiled = compile_graph(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import partial
 from types import MappingProxyType
@@ -94,9 +94,8 @@ def compile_graph(
     name: str,
     transformers: Sequence[Any] = (),
 ) -> Graph:
-    """The compiled graph of these nodes.
+    """The compiled graph of these nodes. Edges from or to a missing node are left out.
 
-    An edge to a missing node goes to the node after it, and is left out if a route would follow there.
     Each step gets the agent's store. If it raises and so ends the run, it emits the run's outcome.
     """
     response_format = parts.response_format
@@ -112,22 +111,15 @@ def compile_graph(
         step.store, step.on_error = store, partial(emit_outcome_of_error, parts)
         step.now = parts.budget.now if node != "begin" else None
         graph.add_node(node, step)
-    present, after = {START, END, *graph.nodes}, dict(edges)
-
-    def place_of(target: str) -> str | None:
-        while target not in present and target in after:
-            target = after[target]
-        return target if target in present else None
-
+    present = {START, END, *graph.nodes}
     for source, target in edges:
-        if source in present and (place := place_of(target)) is not None:
-            graph.add_edge(source, place)
+        if {source, target} <= present:
+            graph.add_edge(source, target)
     for source, route, targets in branches:
         if source in present:
-            places: dict[Hashable, str] = {
-                label: place for target, label in targets.items() if (place := place_of(target)) is not None
-            }
-            graph.add_conditional_edges(source, Route(f"after_{source}", route, targets, route_schema), places)
+            labels = {target: label for target, label in targets.items() if target in present}
+            named = Route(f"after_{source}", route, labels, route_schema)
+            graph.add_conditional_edges(source, named, {label: target for target, label in labels.items()})
     return graph.compile(
         checkpointer=_allow_our_types(checkpointer, response_format), store=store, name=name, transformers=transformers
     )

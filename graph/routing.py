@@ -30,6 +30,10 @@ class Routes:
 
     budget: Budget
     tools: Toolbox
+    start_node: str = "recall"
+    """The node after `begin`. Without memory, this and `reflected_node` are `answer_node`."""
+    reflected_node: str = "remember"
+    """The node after a reflection."""
     answer_node: str = "decide"
     """The node that makes the next answer. In a trial it is `attempt`."""
     only_unexplained: bool = False
@@ -37,7 +41,7 @@ class Routes:
 
     def after_begin(self, state: RouteState) -> str:
         """Feedback goes to `reflect` first."""
-        return "reflect" if state["failure"] is not None and self.budget.may_reflect(state) else "recall"
+        return "reflect" if state["failure"] is not None and self.budget.may_reflect(state) else self.start_node
 
     def after_decide(self, state: RouteState) -> str | list[Send]:
         """Calls run or wait for approval. A question goes to `ask`, an answer to `check`, a bad decision to
@@ -123,4 +127,4 @@ class Routes:
 
     def after_reflect(self, state: RouteState) -> str:
         """Continue, unless there is nothing to change."""
-        return "wrap_up" if state["stop"] else "remember"
+        return "wrap_up" if state["stop"] else self.reflected_node

@@ -24,7 +24,6 @@ from langgraph_reflexion.prompts import Prompts
 
 def check_settings(
     limits: Limits,
-    checks: Sequence[Any],
     memory: MemoryPolicy,
     store: BaseStore | None,
     clock: Callable[[], datetime] | None,
@@ -32,7 +31,7 @@ def check_settings(
     checkpointer: Any = None,
     context_schema: Any = None,
 ) -> None:
-    """Refuse a setting of the wrong type, and name its value. Warn of a `success_score` that no check can reach."""
+    """Refuse a setting of the wrong type, and name its value."""
     check_instance(Limits, limits, "limits")
     check_instance(MemoryPolicy, memory, "memory")
     if isinstance(memory.guard, str):
@@ -48,6 +47,10 @@ def check_settings(
         check_instance(BaseCheckpointSaver, checkpointer, "checkpointer")
     if clock is not None and (not callable(clock) or is_async(clock) or not accepts(clock)):
         raise ValueError(f"`clock` must be a function of no arguments that returns an aware datetime, got {clock!r}")
+
+
+def warn_of_unused_score(limits: Limits, checks: Sequence[Any]) -> None:
+    """Warn the factory's caller of a `success_score` that no check can reach."""
     if "success_score" in limits.model_fields_set and not checks:
         warnings.warn("`success_score` is set, but there is no check that gives a score", UserWarning, stacklevel=3)
 

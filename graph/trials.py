@@ -18,7 +18,7 @@ from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
 from langgraph_reflexion.graph.agent import ContextT, ModelLike
 from langgraph_reflexion.graph.layout import NODES, Branch, Graph, compile_graph
 from langgraph_reflexion.graph.routing import Routes
-from langgraph_reflexion.graph.settings import check_settings
+from langgraph_reflexion.graph.settings import check_settings, warn_of_unused_score
 from langgraph_reflexion.memory import check_choice
 from langgraph_reflexion.nodes.attempt import Strategy, Style, Trial
 from langgraph_reflexion.nodes.attempt import attempt as attempt_node
@@ -83,7 +83,7 @@ def create_trial_graph(
         name: The name of the graph. Lessons are saved under `("reflexion", name)` unless `memory` has a namespace.
         clock: A function that returns the current time as an aware datetime.
     """
-    check_settings(limits, checks, memory, store, clock, name, checkpointer, context_schema)
+    check_settings(limits, memory, store, clock, name, checkpointer, context_schema)
     check_choice(strategy, "strategy", get_args(Strategy))
     check_choice(attempt, "attempt", get_args(Style))
     check_choice(reflection, "reflection", ("structured", "free"))
@@ -98,6 +98,7 @@ def create_trial_graph(
         raise ValueError(
             f"The check {asking[0]!r} needs a model, and the worker is not one: pass it a model, or pass `reflector=`"
         )
+    warn_of_unused_score(limits, checks)
     # Under `last_trial`, a `reflector` names the mistakes if the checks reject without a reason.
     names_mistakes = strategy == "last_trial" and reflector is not None
     reflects = names_mistakes or (strategy in ("reflexion", "both") and model is not None)
@@ -130,10 +131,18 @@ def create_trial_graph(
 
 def _compile(parts: Parts, trial: Trial, *, only_unexplained: bool, **settings: Any) -> Graph:
     """The graph of these parts. `settings` are those of `compile_graph`."""
-    policy = parts.memory.policy
+    memory, budget = parts.memory, parts.budget
     # Without memory or a guard these nodes are left out, because most of the cost of a short node is the step itself.
-    remembers = policy.read or policy.write or policy.guard is not None
-    routes = Routes(parts.budget, parts.tools, answer_node="attempt", only_unexplained=only_unexplained)
+    remembers = memory.policy.read or memory.policy.write or memory.policy.guard is not None
+    start, reflected = ("recall", "remember") if remembers else ("attempt", "attempt")
+    routes = Routes(
+        budget,
+        parts.tools,
+        start_node=start,
+        reflected_node=reflected,
+        answer_node="attempt",
+        only_unexplained=only_unexplained,
+    )
     nodes: dict[str, Any] = {**NODES, "attempt": partial(attempt_node, trial)}
     order = ("begin", "recall", "attempt", "check", "reflect", "remember", "wrap_up", "finish")
     reached = {name: nodes[name] for name in order if remembers or name not in ("recall", "remember")}
@@ -146,7 +155,7 @@ def _compile(parts: Parts, trial: Trial, *, only_unexplained: bool, **settings: 
     )
     spent = "budget spent, no progress"
     branches: list[Branch] = [
-        ("begin", routes.after_begin, {"recall": "task", "reflect": "feedback"}),
+        ("begin", routes.after_begin, {start: "task", "reflect": "feedback"}),
         (
             "attempt",
             routes.after_attempt,
@@ -163,7 +172,7 @@ def _compile(parts: Parts, trial: Trial, *, only_unexplained: bool, **settings: 
             routes.after_check,
             {"finish": "accepted", "reflect": "rejected", "attempt": "rejected, no reflection left", "wrap_up": spent},
         ),
-        ("reflect", routes.after_reflect, {"remember": "lesson, plan", "wrap_up": "nothing to change"}),
+        ("reflect", routes.after_reflect, {reflected: "lesson, plan", "wrap_up": "nothing to change"}),
     ]
     compiled = compile_graph(parts, reached, edges, branches, **settings)
     inner = trial.worker.graph

@@ -136,7 +136,6 @@ def _check_read(op: GetOp | SearchOp | ListNamespacesOp) -> None:
         return
     if isinstance(op, SearchOp):
         _check_namespace(op.namespace_prefix)
-        check_characters(*op.namespace_prefix)
         _check_counts(limit=op.limit, offset=op.offset)
         check_filter(op.filter)
         if op.query is not None and not isinstance(op.query, str):
@@ -148,6 +147,8 @@ def _check_read(op: GetOp | SearchOp | ListNamespacesOp) -> None:
             if condition.match_type not in ("prefix", "suffix"):
                 raise ValueError(f"a match type must be 'prefix' or 'suffix', got {condition.match_type!r}")
     validate_op_namespace(op)
+    if isinstance(op, SearchOp):
+        check_characters(*op.namespace_prefix)
 
 
 def _check_place(op: GetOp | PutOp) -> None:

@@ -225,8 +225,11 @@ class Json(TextProtocol):
 
     def read(self, reply: AIMessage) -> Decision | Invalid:
         read = read_object(reply.text, controls=self.controls)
-        is_prose = isinstance(read, Invalid) and bool(reply.text.strip()) and not names_a_field(reply.text)
-        return Decision(action="finish", final=reply.text) if is_prose and self._allow_prose else read
+        if not isinstance(read, Invalid) or not reply.text.strip():
+            return read
+        if self._allow_prose and not names_a_field(reply.text):
+            return Decision(action="finish", final=reply.text)
+        return read
 
     def to_message(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
         return _in_native_form(reply, decision, decision.thought, stem)

@@ -9,7 +9,7 @@ The annotations are real types, not strings, because LangGraph reads them again 
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Any, Self, cast, get_origin, get_type_hints
+from typing import Annotated, Any, Self, cast, get_type_hints
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
 from langgraph.channels import EphemeralValue, LastValue
@@ -258,22 +258,32 @@ class RouteState(RouteChannels, RunFields, total=False):
 CHANNELS = (*Channels.__annotations__,)
 """The names of the channels."""
 
-
-def _blank(hint: Any) -> Any:
-    kind = get_origin(hint) or hint
-    return kind() if kind in (list, dict, str) else None
-
-
 BLANK: MappingProxyType[str, Any] = MappingProxyType(
-    {"feedback": None, "outcome": None}
-    | {
-        name: _blank(hint)
-        for name, hint in (PrivateChannels.__annotations__ | RunFields.__annotations__).items()
-        if name not in ("about", "tally", "resumed_at")  # every run has these, `begin` writes them
+    {
+        "feedback": None,
+        "outcome": None,
+        "decision": None,
+        "failure": None,
+        "verdicts": [],
+        "reflections": [],
+        "patch": [],
+        "recalled": [],
+        "lessons_written": [],
+        "learned": None,
+        "trail": [],
+        "blocked": {},
+        "failures": [],
+        "hint": "",
+        "asked_on": None,
+        "edits": {},
+        "handoffs": [],
+        "attempts": [],
+        "work": [],
+        "stop": None,
+        "reason": "",
     }
 )
-"""The values of fields that no node has written: an empty list, dict or text, else None. Such a field takes no space in
-a checkpoint."""
+"""The values of fields that no node has written. Such a field takes no space in a checkpoint."""
 
 
 TYPED: Mapping[str, type[BaseModel]] = MappingProxyType(
