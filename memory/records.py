@@ -72,15 +72,15 @@ def fingerprints(value: Mapping[str, Any]) -> list[str]:
 
 def lesson_in(item: Item) -> Lesson | None:
     """The lesson of an item, or `None` and a warning if it is damaged."""
-    return _read(Lesson, item)
+    return _validated(Lesson, item)
 
 
 def episode_in(item: Item) -> Episode | None:
     """The episode of an item, or `None` and a warning if it is damaged."""
-    return _read(Episode, item)
+    return _validated(Episode, item)
 
 
-def _read(kind: type[M], item: Item) -> M | None:
+def _validated(kind: type[M], item: Item) -> M | None:
     try:
         # Besides our marks, another release may keep fields that this one does not know.
         known = {name: value for name, value in item.value.items() if name in kind.model_fields}
