@@ -61,8 +61,13 @@ class Step(Runnable[Any, Any]):
             inside = {**configurable_of(config), "__pregel_runtime": replace(runtime, store=self.store)}
             config = cast("RunnableConfig", {**config, "configurable": inside})
         resumed = {"resumed_at": self.now()} if self.now is not None and is_first_step(config) else {}
+        state = {**read_channels(input), **resumed}
+        if resumed and isinstance(state.get("tally", {}).get("spent"), list):  # its form in version 0.1.0
+            raise ValueError(
+                "Version 0.1.0 paused this run: finish it with that version, or send its thread a new message"
+            )
         try:
-            update = self.function({**read_channels(input), **resumed}, config)
+            update = self.function(state, config)
             if isinstance(update, Generator):
                 update = yield from update
         except Exception as error:

@@ -168,7 +168,10 @@ class Database:
         if application != APPLICATION_ID:
             raise self._refuse("it is an SQLite file of another program")
         if version != VERSION:
-            raise self._refuse(f"its version is {version}, this release reads {VERSION}: open it with another release")
+            way_out = (
+                "export its lessons with the release that wrote it" if version < VERSION else "upgrade the package"
+            )
+            raise self._refuse(f"its version is {version}, this release reads {VERSION}: {way_out}")
         return True
 
     def _refuse(self, why: str) -> StoreError:

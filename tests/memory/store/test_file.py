@@ -51,7 +51,7 @@ def test_a_newer_version_is_refused(path: Path) -> None:
     raw = sqlite3.connect(path)
     raw.execute("PRAGMA user_version = 99")
     raw.close()
-    refused(path, "version")
+    refused(path, "version is 99.*upgrade the package")
 
 
 def test_a_file_of_an_older_version_is_refused(path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_file_of_an_older_version_is_refused(path: Path) -> None:
     raw = sqlite3.connect(path)
     raw.execute("PRAGMA user_version = 3")
     raw.close()
-    refused(path, "version is 3")
+    refused(path, "version is 3.*export its lessons with the release that wrote it")
 
 
 def test_a_damaged_page_is_found_on_opening(path: Path) -> None:
