@@ -40,6 +40,11 @@ SUBJECTS = ROOMS | {"vocabulary", "tests", "docs", "house", "benchmarks"}
 GAP = "…"
 """A line of shown output that stands for lines left out."""
 
+VARIES = re.compile(
+    r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b[0-9a-f]{16}\b|\.[0-9a-f]{8}\b|[-\d]{10} \d\d:\d\d|\d\.\d s\b"
+)
+"""Ids and times in shown output, which are others in each run."""
+
 
 class Block(NamedTuple):
     language: str
@@ -101,7 +106,7 @@ class Document:
         self.printed = out.getvalue()
 
     def text(self, block: Block) -> None:
-        shown, printed = block.text, self.printed or self.command_output
+        shown, printed = (VARIES.sub(GAP, text) for text in (block.text, self.printed or self.command_output))
         if GAP in shown.splitlines():
             parts = re.split(rf"^{GAP}\n", shown, flags=re.MULTILINE)
             assert re.search(".*".join(map(re.escape, parts)), printed, re.DOTALL), printed

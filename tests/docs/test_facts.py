@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import re
 import tomllib
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 from pydantic import BaseModel
 
 from langgraph_reflexion import Context, Limits, MemoryPolicy, Outcome, checks, create_reflexion_agent
 from langgraph_reflexion.checks import judges
+from langgraph_reflexion.cli.commands import build_parser
 from langgraph_reflexion.nodes.wrap_up import REASONS
 from langgraph_reflexion.schemas import Signal, Status, StopReason
-from langgraph_reflexion.testing import ScriptedModel, call, reflection, say
+from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, reflection, say
 
 ROOT = Path(__file__).parents[2]
 PEERS = ["bare loop", "this agent", "`create_react_agent`", "`create_agent`"]
@@ -41,6 +45,10 @@ def table(head: str, name: str) -> list[list[str]]:
         rows.append([cell.strip() for cell in line.strip("|").split("|")])
     assert rows
     return rows
+
+
+def names_in(cell: str) -> list[str]:
+    return re.findall(r"`(\w+)`", cell)
 
 
 def as_shown(default: object) -> str:
@@ -123,10 +131,74 @@ def test_the_streaming_page_names_every_field_of_an_event() -> None:
         assert event.keys() <= {"type", *shown[event["type"]]}, event["type"]
 
 
+def test_the_tracing_page_names_every_model_call_and_which_are_tagged_nostream() -> None:
+    """`shape` is a run around the model's own."""
+    shown = {name: "`nostream`" in row[2] for row in table("run", "docs/tracing.md") for name in names_in(row[0])}
+
+    def search(query: str) -> str:
+        """Look something up."""
+        raise ValueError(query)
+
+    memo = {"kind": "rule", "text": "Give the search a weekday.", "when": "planning a meeting"}
+    judge = ScriptedModel(['{"passed": true}'] * 3)
+    agent = create_reflexion_agent(
+        RoleModel(
+            [call("search", query="a date"), say("Tuesday")],
+            reflection("Use a weekday.", memory_to_write=[memo]),
+            {"note": "", "day": "Tuesday"},
+        ),
+        tools=[search],
+        checks=[checks.llm_judge(judge), checks.consistent(k=2, model=judge)],
+        response_format={"title": "Slot", "type": "object", "properties": {"day": {"type": "string"}}},
+        memory=MemoryPolicy(guard=RoleModel(say('{"accept": true}'))),
+        self_reflection="inline",
+        hold_answers=True,
+        name="planner",
+    )
+    tracer = RunCollectorCallbackHandler()
+    agent.invoke({"messages": [("user", "Plan the meeting.")]}, {"callbacks": [tracer]})
+    steps = tracer.traced_runs[0].child_runs
+    calls = [run for step in steps for run in step.child_runs if run.run_type == "llm" or run.name == "shape"]
+    assert {run.name for run in calls} == {"decide", "reflect", "judge", "again", "guard", "self_check", "shape"}
+    assert all("nostream" in run.tags for run in calls)
+    assert all(shown[run.name] for run in calls)
+
+
 @pytest.mark.req("A2")
 def test_the_concepts_page_names_every_signal_of_a_failure() -> None:
     named = [name for row in table("signal", "docs/concepts.md") for name in re.findall(r"`(\w+)`", row[0])]
     assert sorted(named) == sorted(get_args(Signal))
+
+
+def commands_in(parser: argparse.ArgumentParser, path: str = "") -> Iterator[tuple[str, list[str]]]:
+    """Each command with its arguments, and the rows of the table of its options, as the page shows them."""
+    actions = [action for action in parser._actions if action.dest not in ("help", "version")]
+    rows = []
+    for action in actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, inner in action.choices.items():
+                yield from commands_in(inner, f"{path} {name}".strip())
+        elif action.option_strings:
+            value = action.metavar or (f"{{{','.join(action.choices)}}}" if action.choices else "")
+            rows.append(f"| `{f'{action.option_strings[0]} {value}'.strip()}` | {action.help} |")
+        else:
+            path += f" [{action.metavar}]" if action.nargs == "?" else f" {action.metavar}"
+    yield path, rows
+
+
+def test_the_page_of_the_command_line_has_every_command_with_its_arguments_and_options() -> None:
+    parts = re.split(r"^#+ `(.+)`\n", page("docs/cli.md"), flags=re.MULTILINE)
+    shown = {
+        name: re.findall(r"^\| `--.*", text, re.MULTILINE) for name, text in zip(parts[1::2], parts[2::2], strict=True)
+    }
+    commands = dict(commands_in(build_parser()))
+    of_stores = commands["memory"]
+    expected = {
+        name: [row for row in rows if row not in of_stores or name == "memory"]
+        for name, rows in commands.items()
+        if name
+    }
+    assert shown == expected
 
 
 def test_the_documents_name_the_versions_that_the_package_allows() -> None:
