@@ -176,7 +176,7 @@ def _node_of(tools: Iterable[Any] | ToolNode | None) -> tuple[ToolNode, list[dic
     """The tools that run here, and those that are dicts."""
     if isinstance(tools, ToolNode):
         return tools, []
-    if isinstance(tools, (str, bytes, dict)) or not isinstance(tools, (Iterable, NoneType)):
+    if isinstance(tools, (str, bytes, dict, BaseTool)) or not isinstance(tools, (Iterable, NoneType)):
         raise ValueError(f"`tools` must be a list of tools or a ToolNode, got {tools!r}")
     tools = list(tools or ())
     own = [_tool_of(tool) for tool in tools if not isinstance(tool, dict)]

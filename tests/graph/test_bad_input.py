@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import ToolMessage
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.prebuilt import ToolNode
@@ -87,9 +88,15 @@ def test_a_tool_with_the_name_of_a_control_is_refused() -> None:
     assert [message.text for message in result["messages"][2:]] == ["which?", "done"]
 
 
-@pytest.mark.parametrize("tools", [7, "search", {"type": "web_search"}, [7], [None], search])
-def test_anything_but_tools_is_refused(tools: Any) -> None:
-    with pytest.raises(ValueError, match=r"`tools` must be a list|A tool must be a function"):
+@pytest.mark.parametrize("tools", [7, "search", {"type": "web_search"}, search, tool(search)])
+def test_one_tool_without_a_list_is_refused(tools: Any) -> None:
+    with pytest.raises(ValueError, match="`tools` must be a list"):
+        make(tools=tools)
+
+
+@pytest.mark.parametrize("tools", [[7], [None]])
+def test_a_list_of_anything_but_tools_is_refused(tools: Any) -> None:
+    with pytest.raises(ValueError, match="A tool must be a function"):
         make(tools=tools)
 
 
