@@ -11,8 +11,8 @@ from langgraph_reflexion.memory.estimate import Estimate
 from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.gate import overlong
 from langgraph_reflexion.memory.index import names_any_task
+from langgraph_reflexion.memory.records import StoredLesson
 from langgraph_reflexion.memory.screening import suspicion_of
-from langgraph_reflexion.memory.shelf import StoredLesson
 from langgraph_reflexion.schemas import SHOWN, Lesson
 from langgraph_reflexion.text import hash_of
 from langgraph_reflexion.text.likeness import Advice, likeness, opposed

@@ -16,17 +16,8 @@ from langgraph_reflexion.memory.evidence import COUNTS, NOTHING, Evidence, Lesso
 from langgraph_reflexion.memory.forget import forgotten_hashes, without_texts
 from langgraph_reflexion.memory.gate import MAX_VALUES
 from langgraph_reflexion.memory.index import names_any_task, task_words, tasks_of
-from langgraph_reflexion.memory.records import TASKS, episode_in, failure_of
-from langgraph_reflexion.memory.shelf import (
-    COUNTED,
-    MARKS,
-    Shelf,
-    StoredLesson,
-    is_undone,
-    stored_lesson,
-    time_in,
-    topic_for,
-)
+from langgraph_reflexion.memory.records import TASKS, StoredLesson, episode_in, failure_of, stored_lesson
+from langgraph_reflexion.memory.shelf import COUNTED, MARKS, Shelf, is_undone, time_in, topic_for
 from langgraph_reflexion.memory.upkeep import drop_old, is_due, sum_up_runs
 from langgraph_reflexion.schemas import CUT_SHORT, Episode, Lesson, LessonStatus, Reflection
 from langgraph_reflexion.text import draw

@@ -1,4 +1,4 @@
-"""Evidence: the records about a lesson, what they say, and what the lesson is now according to them.
+"""Evidence: the records about a lesson, and what they say.
 
 Everything but a lesson's own item is appended below `(*namespace, "evidence", lesson id)`, each record under its own
 key: a `source` the lesson comes from, a `run` that was shown the lesson or went without it, and a `change` of the
@@ -228,7 +228,7 @@ class Evidence:
                     change = change_of(value)
                     changes[change.id] = change
                 elif kind == "sum":
-                    sums.append((_time_of(value), item.key, _runs_of(value), _counts_in(value)))
+                    sums.append((_time_of(value), item.key, *_read_runs(value)))
             except _DAMAGED:
                 logger.warning("Left out the damaged evidence %r", item.key)
         *_, listed, earlier = max(sums, key=lambda row: row[:2], default=(self.runs, self.earlier))
@@ -263,7 +263,8 @@ class Evidence:
             changes = tuple(change_of(change) for change in value["changes"])
             for source in value["sources"]:
                 _time_of(source, "source")
-            return Evidence(tuple(value["sources"]), tuple(_runs_of(value)), changes, _counts_in(value))
+            runs, earlier = _read_runs(value)
+            return Evidence(tuple(value["sources"]), tuple(runs), changes, earlier)
         except _DAMAGED:
             return None
 
@@ -277,7 +278,7 @@ class Evidence:
         return f"sum/{at}/{many:010d}", {"type": "sum", "at": at, **self._short_runs()}
 
     def _short_runs(self) -> dict[str, Any]:
-        """The runs in the form that `_runs_of` and `_counts_in` read."""
+        """The runs in the form that `_read_runs` reads."""
         runs = [
             [
                 run["run"],
@@ -288,38 +289,6 @@ class Evidence:
             for run in self.runs
         ]
         return {"earlier": {**self.earlier}, "runs": runs}
-
-
-def with_evidence(lesson: Lesson, evidence: Evidence) -> Lesson:
-    """The lesson as it is now: with its counts, sources, origin and latest status from the evidence."""
-    statuses = evidence.statuses()
-    used = max((datetime.fromisoformat(run["at"]) for run in evidence.shown), default=lesson.last_used_at)
-    changed = max((change.at for change in evidence.changes if change.action != "added"), default=lesson.updated_at)
-    named = [*lesson.sources, *(str(source["source"]) for source in evidence.sources)]
-    counts = evidence.counts
-    return lesson.model_copy(
-        update={
-            "sources": [source for source in dict.fromkeys(named) if source],
-            "origin": _origin(lesson, evidence),
-            "status": statuses[-1] if statuses else lesson.status,
-            **{name: max(getattr(lesson, name) + counts[name], 0) for name in COUNTS},
-            "last_used_at": used,
-            "updated_at": max(filter(None, (lesson.updated_at, changed)), default=None),
-        }
-    )
-
-
-def _origin(lesson: Lesson, evidence: Evidence) -> Origin:
-    """The origin of the least trusted source. Of several origins of one source the best counts, such as `verified` once
-    its run had confirmed the lesson."""
-    unnamed = [] if evidence.sources else [""]
-    origins = dict.fromkeys(lesson.sources or unnamed, lesson.origin)
-    for record in evidence.sources:
-        source: str = record["source"]
-        origin: Any = record.get("origin")
-        if origin in TRUST:
-            origins[source] = max(origins.get(source, origin), origin, key=TRUST.index)
-    return min(origins.values(), default=lesson.origin, key=TRUST.index)
 
 
 def runs_in(
@@ -426,24 +395,21 @@ def lesson_of_change(change_id: str) -> str | None:
     return found.group(1) if found else None
 
 
-def _runs_of(value: Mapping[str, Any]) -> list[LessonRun]:
-    """The runs in such a value, each as `run_record` makes it."""
+def _read_runs(value: Mapping[str, Any]) -> tuple[list[LessonRun], Counter[str]]:
+    """The runs that `_short_runs` wrote, each as `run_record` makes it, and the counts of earlier ones.
+
+    The counts are below zero where runs were taken back that a file had counted. An impossible one is a `ValueError`.
+    """
     runs = []
     for run, at, result, side in value["runs"]:
         if not isinstance(run, str):
             raise ValueError("its run is not a string")
         time = datetime.fromtimestamp(at, UTC)
         runs.append(run_record(run, result=result, at=time, withheld=side == 1, tried=side == 2)[1])
-    return runs
-
-
-def _counts_in(value: Mapping[str, Any]) -> Counter[str]:
-    """The counts of earlier runs in a record, below zero where runs were taken back that a file had counted. An
-    impossible count is a `ValueError`."""
     counts = {name: count for name, count in value["earlier"].items() if name in COUNTS}
     if not all(type(count) is int and abs(count) <= MAX_COUNT for count in counts.values()):
         raise ValueError("its counts are impossible")
-    return Counter(counts)
+    return runs, Counter(counts)
 
 
 def _time_of(value: Mapping[str, Any], *texts: str) -> datetime:

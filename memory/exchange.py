@@ -24,13 +24,14 @@ from langgraph_reflexion.memory.records import (
     FIELDS,
     MORE_FAILURES,
     TASKS,
+    StoredLesson,
     failure_of,
     fingerprints,
     item_value,
     lesson_id,
 )
 from langgraph_reflexion.memory.screening import suspicion, suspicion_of
-from langgraph_reflexion.memory.shelf import Shelf, StoredLesson, retry_without_vectors
+from langgraph_reflexion.memory.shelf import Shelf, retry_without_vectors
 from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text.json_text import escape_invisible, unique_keys, valid_text
 from langgraph_reflexion.text.literals import MAX_TASK, mask_secrets

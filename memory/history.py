@@ -16,8 +16,8 @@ from langgraph_reflexion.memory.credit import counted_episode, run_fields, runs_
 from langgraph_reflexion.memory.estimate import Uplift, uplift
 from langgraph_reflexion.memory.evidence import LIVE, Change
 from langgraph_reflexion.memory.index import tasks_of
-from langgraph_reflexion.memory.records import episode_in, fingerprints
-from langgraph_reflexion.memory.shelf import Shelf, StoredLesson
+from langgraph_reflexion.memory.records import StoredLesson, episode_in, fingerprints
+from langgraph_reflexion.memory.shelf import Shelf
 from langgraph_reflexion.schemas import Episode, Lesson
 from langgraph_reflexion.text.tokens import tokens
 

@@ -1,17 +1,18 @@
-"""Records: how lessons and episodes are stored, and how they are read back. `evidence.py` has what else is stored."""
+"""Records: how lessons and episodes are stored, and what a lesson is now, according to its item and its evidence."""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from datetime import datetime
+from typing import Any, NamedTuple, TypeVar
 
 from langgraph.store.base import Item
 
 from langgraph_reflexion.context import Namespace
-from langgraph_reflexion.memory.evidence import COUNTS, LIVE
-from langgraph_reflexion.schemas import Episode, Lesson
+from langgraph_reflexion.memory.evidence import COUNTS, LIVE, TRUST, Evidence
+from langgraph_reflexion.schemas import Episode, Lesson, Origin
 from langgraph_reflexion.text import hash_of
 from langgraph_reflexion.text.tokens import fold
 
@@ -27,6 +28,49 @@ TASKS = "asked"
 """Field of a lesson's item with the tasks that taught it, each as its words (`index.task_words`)."""
 
 M = TypeVar("M", Lesson, Episode)
+
+
+class StoredLesson(NamedTuple):
+    """A lesson as it is now, with the item and the evidence from which that follows."""
+
+    item: Item
+    lesson: Lesson
+    evidence: Evidence
+
+
+def stored_lesson(item: Item, evidence: Evidence) -> StoredLesson | None:
+    """The lesson of an item with its counts, sources, origin and latest status from the evidence. `None` if the item is
+    damaged."""
+    if (lesson := lesson_in(item)) is None:
+        return None
+    statuses, counts = evidence.statuses(), evidence.counts
+    used = max((datetime.fromisoformat(run["at"]) for run in evidence.shown), default=lesson.last_used_at)
+    changed = max((change.at for change in evidence.changes if change.action != "added"), default=lesson.updated_at)
+    named = [*lesson.sources, *(str(source["source"]) for source in evidence.sources)]
+    now = lesson.model_copy(
+        update={
+            "sources": [source for source in dict.fromkeys(named) if source],
+            "origin": _origin(lesson, evidence),
+            "status": statuses[-1] if statuses else lesson.status,
+            **{name: max(getattr(lesson, name) + counts[name], 0) for name in COUNTS},
+            "last_used_at": used,
+            "updated_at": max(filter(None, (lesson.updated_at, changed)), default=None),
+        }
+    )
+    return StoredLesson(item, now, evidence)
+
+
+def _origin(lesson: Lesson, evidence: Evidence) -> Origin:
+    """The origin of the least trusted source. Of several origins of one source the best counts, such as `verified` once
+    its run had confirmed the lesson."""
+    unnamed = [] if evidence.sources else [""]
+    origins = dict.fromkeys(lesson.sources or unnamed, lesson.origin)
+    for record in evidence.sources:
+        source: str = record["source"]
+        origin: Any = record.get("origin")
+        if origin in TRUST:
+            origins[source] = max(origins.get(source, origin), origin, key=TRUST.index)
+    return min(origins.values(), default=lesson.origin, key=TRUST.index)
 
 
 def lesson_id(namespace: Namespace, lesson: Lesson) -> str:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 
@@ -35,10 +35,19 @@ from langgraph_reflexion.memory.access import (
     read_items,
     storable,
 )
-from langgraph_reflexion.memory.evidence import By, Change, ChangeAction, Evidence, with_evidence
+from langgraph_reflexion.memory.evidence import By, Change, ChangeAction, Evidence
 from langgraph_reflexion.memory.gate import MAX_VALUES
 from langgraph_reflexion.memory.index import Index, IndexUpdate
-from langgraph_reflexion.memory.records import FIELDS, MORE_FAILURES, TASKS, episode_in, is_live, item_value, lesson_in
+from langgraph_reflexion.memory.records import (
+    FIELDS,
+    MORE_FAILURES,
+    TASKS,
+    StoredLesson,
+    episode_in,
+    is_live,
+    item_value,
+    stored_lesson,
+)
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
 from langgraph_reflexion.text.literals import mask_secrets
@@ -74,20 +83,6 @@ MAX_CORRECTIONS = 8
 
 _ADDED_TO = (MORE_FAILURES, TASKS)
 """Fields to which each writer only adds. A change's `after` holds what it added."""
-
-
-class StoredLesson(NamedTuple):
-    """A lesson as it is now, with the item and the evidence from which that follows."""
-
-    item: Item
-    lesson: Lesson
-    evidence: Evidence
-
-
-def stored_lesson(item: Item, evidence: Evidence) -> StoredLesson | None:
-    """The lesson of an item with this evidence, or `None` if the item is damaged."""
-    lesson = lesson_in(item)
-    return None if lesson is None else StoredLesson(item, with_evidence(lesson, evidence), evidence)
 
 
 def _stored_lessons(items: Iterable[Item], evidence: Mapping[str, Evidence]) -> Plan[dict[str, StoredLesson]]:

@@ -21,6 +21,7 @@ from langgraph_reflexion.memory.records import (
     FIELDS,
     MORE_FAILURES,
     TASKS,
+    StoredLesson,
     failure_of,
     fingerprints,
     is_live,
@@ -30,7 +31,7 @@ from langgraph_reflexion.memory.records import (
     trigger_in,
 )
 from langgraph_reflexion.memory.screening import Foreign, screen, suspicion_of
-from langgraph_reflexion.memory.shelf import Shelf, StoredLesson, same_name
+from langgraph_reflexion.memory.shelf import Shelf, same_name
 from langgraph_reflexion.memory.upkeep import drop_old_notes, is_due, sum_up_runs
 from langgraph_reflexion.schemas import SHOWN, TEXTS, Lesson, LessonStatus
 from langgraph_reflexion.text.likeness import opposed, same, same_in_other_words
