@@ -65,7 +65,7 @@ def _reply_to(call: ToolCall, reply: str) -> ToolMessage:
 
 def can_ask_user(parts: Parts) -> bool:
     """Whether the model has the `ask_user` control. A tool of the caller with that name does not count."""
-    return "ask_user" in parts.actor.protocol.controls and not parts.tools.has("ask_user")
+    return "ask_user" in parts.actor.protocol.controls and "ask_user" not in parts.tools.own
 
 
 def question_call(parts: Parts, turn: AIMessage) -> ToolCall | None:
@@ -137,7 +137,7 @@ def _problem_with(tools: Toolbox, calls: Sequence[ToolCall], given: Any) -> str 
             if not isinstance(edited, dict) or not isinstance(edited.get("args"), dict):
                 return f"An edit of {call['name']} needs `edited_action` with `name` and `args`, got {edited!r:.200}"
             name = edited.get("name")
-            if not isinstance(name, str) or not tools.has(name) or name in tools.denied:
+            if not isinstance(name, str) or name not in tools.own or name in tools.denied:
                 return f"An edit names a tool of the agent, got {name!r}"
             if fault := tools.arguments.fault_in(name, edited["args"]):
                 return f"The edited input of {name!r} does not fit: {fault}"

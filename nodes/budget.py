@@ -99,10 +99,11 @@ class Budget:
         """The run's tally after a node, with its cost, counts and time added."""
         tally: Tally = state["tally"]
         new = cast("Tally", {**tally, "at": self.now(), "waited": _waited(state)})
+        # Zeros are left out, because the tally is in each checkpoint.
         if spent is not None:
-            new["spent"] = _plain(Usage(**tally["spent"]) + spent)
+            new["spent"] = (Usage(**tally["spent"]) + spent).model_dump(exclude_defaults=True)
         if reflecting is not None:
-            new["reflecting"] = _plain(Usage(**tally["reflecting"]) + reflecting)
+            new["reflecting"] = (Usage(**tally["reflecting"]) + reflecting).model_dump(exclude_defaults=True)
         for name, more in counts.items():
             new[name] = tally[name] + more  # type: ignore[literal-required]
         return new
@@ -168,11 +169,6 @@ def came_back(failures: Sequence[Failure], count: int) -> bool:
     """Whether failure number `count` of the run, counted from one, came back after that."""
     mark = failures[count - 1].fingerprint if 0 < count <= len(failures) else ""
     return bool(mark) and any(failure.fingerprint == mark for failure in failures[count:])
-
-
-def _plain(usage: Usage) -> dict[str, int]:
-    """A cost as the tally holds it: zeros are left out, because the tally is in each checkpoint."""
-    return usage.model_dump(exclude_defaults=True)
 
 
 def _waited(state: Mapping[str, Any]) -> float:

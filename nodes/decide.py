@@ -181,7 +181,7 @@ def _problem_with(parts: Parts, decision: Decision) -> Invalid | None:
         return Invalid("parse_error", f"the call of {written!r} is written as text: call the tool itself, or answer")
     for call in decision.calls:
         name = call["name"]
-        if not tools.has(name) and name not in tools.client_tools:
+        if name not in tools.own and name not in tools.client_tools:
             known = ", ".join(tools.names) or "none"
             return Invalid(
                 "unknown_tool", f"there is no tool {name!r}; the tools are: {known}", bounded(name, MAX_NAME)

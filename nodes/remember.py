@@ -43,7 +43,7 @@ def remember(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update
         return update
     book = parts.memory.book(state, config, writing=True)
     writer = LessonWriter(parts, state, config, book)
-    tool = failure.tool if failure.tool is not None and parts.tools.has(failure.tool) else None
+    tool = failure.tool if failure.tool in parts.tools.own else None
     for reflection in new:
         only_for_run = "memory is not written" if book is None else _why_not_saved(parts.memory.policy, reflection)
         for memo in reflection.memory_to_write:

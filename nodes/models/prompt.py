@@ -96,14 +96,12 @@ def _lesson_list(lessons: Sequence[Lesson]) -> str:
 
 
 def _lesson_line(lesson: Lesson) -> str:
-    when, unless = _labelled("When", lesson.when), _labelled("Not when", lesson.when_not)
+    line = f"{lesson.id}: {fenced_line(lesson.text)}"
+    for label, given in (("When", lesson.when), ("Not when", lesson.when_not)):
+        if text := fenced_line(given).rstrip(" .。"):
+            line += f" {label}: {text}."
     record = record_text(lesson)
-    return f"{lesson.id}: {fenced_line(lesson.text)}{when}{unless}" + (f" ({record})" if record else "")
-
-
-def _labelled(label: str, text: str) -> str:
-    text = fenced_line(text).rstrip(" .。")
-    return f" {label}: {text}." if text else ""
+    return f"{line} ({record})" if record else line
 
 
 def fenced_line(text: str) -> str:

@@ -74,6 +74,10 @@ class Toolbox:
     """Everything that the agent may call, by name. Created once with the agent."""
 
     node: ToolNode
+    own: frozenset[str]
+    """Tools that run here, including denied ones."""
+    names: tuple[str, ...]
+    """Tools that may be called."""
     offered: tuple[BaseTool | dict[str, Any], ...]
     client_tools: frozenset[str]
     """Tools given as OpenAI function dicts. They have no code, so `ToolNode` answers their calls with an error, unless
@@ -83,19 +87,10 @@ class Toolbox:
     return_direct: frozenset[str]
     arguments: Arguments
 
-    @property
-    def names(self) -> list[str]:
-        """The tools that may be called."""
-        return [*(name for name in self.node.tools_by_name if name not in self.denied), *sorted(self.client_tools)]
-
-    def has(self, name: str) -> bool:
-        """Whether a tool of this name runs here, including denied tools."""
-        return name in self.node.tools_by_name
-
     def check_names(self, controls: Sequence[str]) -> None:
         """Refuse a tool with the name of a control that the model may use."""
         for control in controls:
-            if self.has(control) or control in self.client_tools:
+            if control in self.own or control in self.client_tools:
                 taken = f"The tool {control!r} has the name of a control or of the `response_format`"
                 raise ValueError(f"{taken}: rename one of them, or change `controls`")
 
@@ -161,6 +156,8 @@ def toolbox_of(
     }
     toolbox = Toolbox(
         node=node,
+        own=frozenset(node.tools_by_name),
+        names=tuple(name for name in (*node.tools_by_name, *sorted(client)) if name not in denied),
         offered=tuple(offered),
         client_tools=frozenset(client) - denied,
         denied=denied,

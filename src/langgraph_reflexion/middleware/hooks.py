@@ -219,7 +219,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         is_over = node == "finish" and bool(state["stop"])  # and another middleware sent its last message back
         if node in ("check", "finish") and not is_over:  # it sent the answer back, or put calls in its place
             _, answers = last_turn_anywhere(state["messages"])
-            node = "tool" if any(tools.has(str(answer.name)) for answer in answers) else "decide"
+            node = "tool" if any(answer.name in tools.own for answer in answers) else "decide"
         first = "observe" if node in ("tool", "direct") else "decide" if node == OVER else node
         gone = {message.id for message in removed}
         conversation = [message for message in request.messages if message.id not in gone]
