@@ -1,6 +1,6 @@
 """Memory: lessons are kept, found, ranked and cleaned here, in any LangGraph store."""
 
-from langgraph_reflexion.memory.arguments import check_choice, check_instance, label, resolve_namespace
+from langgraph_reflexion.memory.arguments import check_choice, check_instance, resolve_namespace
 from langgraph_reflexion.memory.book import LessonBook
 from langgraph_reflexion.memory.choose import Selection
 from langgraph_reflexion.memory.credit import replaces_reflection, withheld
@@ -30,7 +30,6 @@ __all__ = [
     "check_instance",
     "concrete",
     "finding_of",
-    "label",
     "record_text",
     "refusal",
     "replaces_reflection",

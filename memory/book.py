@@ -8,7 +8,7 @@ from typing import Any, TypedDict, Unpack, cast, get_args
 
 from langgraph.store.base import BaseStore
 
-from langgraph_reflexion.context import MemoryPolicy, Namespace, aware, field_of
+from langgraph_reflexion.context import MemoryPolicy, Namespace, aware
 from langgraph_reflexion.memory import credit, decisions, distill, exchange, forget, history, recall, writing
 from langgraph_reflexion.memory.access import Plan, both, items_in
 from langgraph_reflexion.memory.arguments import (
@@ -20,7 +20,6 @@ from langgraph_reflexion.memory.arguments import (
     check_names,
     check_place,
     check_text,
-    label,
     place_in,
 )
 from langgraph_reflexion.memory.choose import Selection
@@ -79,11 +78,8 @@ class LessonBook:
         prompts: Prompts | None = None,
     ) -> None:
         self.store = store
-        self.namespace = place_in(store, namespace, context)
         self.policy = MemoryPolicy() if policy is None else check_instance(MemoryPolicy, policy, "policy")
-        user = field_of(context, "user_id") if self.policy.by_user and "{user_id}" not in namespace else None
-        if user:
-            self.namespace = (*self.namespace, label(user))
+        self.namespace = place_in(store, namespace, context, by_user=self.policy.by_user)
         index = (indexes or Indexes()).index(store, (*self.namespace, "lessons"))
         self._shelf = Shelf(store, self.namespace, self.policy, aware(clock), index, prompts)
 

@@ -13,9 +13,9 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion.context import MemoryPolicy, field_of
+from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.driver import Waits, either
-from langgraph_reflexion.memory import Indexes, LessonBook, label, resolve_namespace
+from langgraph_reflexion.memory import Indexes, LessonBook, resolve_namespace
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.host import configurable_of, runtime_of, user_of
 from langgraph_reflexion.nodes.models.choice import Model, ModelChoice
@@ -122,9 +122,6 @@ class AgentMemory:
                 self.policy.namespace,
             )
             return None
-        user = user or field_of(context, "user_id") or configurable.get("user_id")
-        if self.policy.by_user and user and "{user_id}" not in (self.policy.namespace or ()):
-            return [*namespace, label(str(user))]
         return [*namespace]
 
     def book(self, state: Any, config: RunnableConfig, *, writing: bool = False) -> LessonBook | None:

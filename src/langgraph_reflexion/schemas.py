@@ -255,12 +255,7 @@ class Usage(Value):
     calls: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            input=self.input + other.input,
-            output=self.output + other.output,
-            total=self.total + other.total,
-            calls=self.calls + other.calls,
-        )
+        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in Usage.model_fields})
 
 
 class Spending(Usage):
