@@ -41,7 +41,7 @@ class StoredLesson(NamedTuple):
 def stored_lesson(item: Item, evidence: Evidence) -> StoredLesson | None:
     """The lesson of an item with its counts, sources, origin and latest status from the evidence. `None` if the item is
     damaged."""
-    if (lesson := lesson_in(item)) is None:
+    if (lesson := record_in(item, Lesson)) is None:
         return None
     statuses, counts = evidence.statuses(), evidence.counts
     used = max((datetime.fromisoformat(run["at"]) for run in evidence.shown), default=lesson.last_used_at)
@@ -114,17 +114,8 @@ def fingerprints(value: Mapping[str, Any]) -> list[str]:
     return [mark for mark in found if isinstance(mark, str) and mark]
 
 
-def lesson_in(item: Item) -> Lesson | None:
-    """The lesson of an item, or `None` and a warning if it is damaged."""
-    return _validated(Lesson, item)
-
-
-def episode_in(item: Item) -> Episode | None:
-    """The episode of an item, or `None` and a warning if it is damaged."""
-    return _validated(Episode, item)
-
-
-def _validated(kind: type[M], item: Item) -> M | None:
+def record_in(item: Item, kind: type[M]) -> M | None:
+    """The lesson or episode of an item, or `None` and a warning if it is damaged."""
     try:
         # Besides our marks, another release may keep fields that this one does not know.
         known = {name: value for name, value in item.value.items() if name in kind.model_fields}

@@ -22,6 +22,7 @@ import unicodedata
 import urllib.parse
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cache
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -321,7 +322,8 @@ class Foreign:
     """
 
     def __init__(self, texts: Iterable[str], own: Iterable[str] = ()) -> None:
-        self._stems: dict[str, str] = {}  # most words of a long page occur often
+        # Most words of a long page occur often.
+        self._stem = cache(lambda word: word if word in STOP_WORDS else stem(word))
         self._foreign = self._index(texts)
         self._own = self._index(own)
 
@@ -352,11 +354,7 @@ class Foreign:
         return index
 
     def _words(self, text: str) -> tuple[str, ...]:
-        words = _WORD.findall(text.casefold())
-        for word in words:
-            if word not in self._stems:
-                self._stems[word] = word if word in STOP_WORDS else stem(word)
-        return tuple(self._stems[word] for word in words)
+        return tuple(map(self._stem, _WORD.findall(text.casefold())))
 
 
 def _weight(words: Iterable[str]) -> float:

@@ -43,9 +43,9 @@ from langgraph_reflexion.memory.records import (
     MORE_FAILURES,
     TASKS,
     StoredLesson,
-    episode_in,
     is_live,
     item_value,
+    record_in,
     stored_lesson,
 )
 from langgraph_reflexion.prompts import Prompts
@@ -249,7 +249,7 @@ class Shelf:
     def read_episode(self, run_id: str) -> Plan[Episode | None]:
         """The record of a run, or `None`."""
         [item] = yield [GetOp(self.episodes, storable(run_id))]
-        return episode_in(item) if item is not None else None
+        return record_in(item, Episode) if item is not None else None
 
     def earlier_tasks(self, task: str) -> Plan[list[str]]:
         """Tasks of earlier runs, if this one is so long that it may share a template with them."""
