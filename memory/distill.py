@@ -117,8 +117,7 @@ def _similar(
     shelf: Shelf, first: Lesson, waiting: Mapping[str, Lesson], rank: Mapping[str, int], near: Mapping[str, float]
 ) -> list[Lesson]:
     """The waiting lessons that are similar to the first and contradict no member."""
-    words = set(tokens(first.text))
-    sharing = {item.key for _, item in shelf.index.sharing(words, (len(words) + 2) // 3)}
+    sharing = {item.key for _, item in shelf.index.sharing(set(tokens(first.text)))}
     joined = [first]
     for id in sorted((sharing | near.keys()) & waiting.keys(), key=rank.__getitem__):
         other = waiting[id]

@@ -207,11 +207,11 @@ class Index:
         with self.lock:
             return sorted(self._always)
 
-    def sharing(self, words: Collection[str], least: int) -> list[tuple[int, Item]]:
-        """The lessons that contain at least `least` of these words, with how many they contain."""
+    def sharing(self, words: Collection[str]) -> list[tuple[int, Item]]:
+        """The lessons that contain at least a third of these words, with how many they contain."""
         with self.lock:
             shared = Counter(key for word in words for key in self._by_word.get(word, ()))
-            return [(n, self.entries[key].item) for key, n in shared.items() if n >= least]
+            return [(n, self.entries[key].item) for key, n in shared.items() if 3 * n >= len(words)]
 
     def rarity(self, word: str, *, of_tasks: bool = False) -> float:
         """How informative a word is: 1 if at most one lesson contains it, and less the more lessons do.

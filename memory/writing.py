@@ -169,7 +169,7 @@ def duplicate_and_opposites(shelf: Shelf, new: Lesson, items: Mapping[str, Item]
     same id counts only if there is no live duplicate.
     """
     words = set(tokens(new.text))
-    shared = shelf.index.sharing(words, (len(words) + 2) // 3)
+    shared = shelf.index.sharing(words)
     known = [(n, items[item.key]) for n, item in shared if item.key in items and is_live(items[item.key])]
     near = sorted(known, key=lambda pair: (-pair[0], pair[1].key))
     compared = [item for _, item in near if item.key != new.id][:COMPARED]

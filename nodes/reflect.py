@@ -112,7 +112,7 @@ def _screen(parts: Parts, state: State, reflection: Reflection) -> tuple[Reflect
     It still has all memos, because the book records why some were quarantined. Beside it are those that a prompt may
     have.
     """
-    foreign = foreign_in(state, parts.memory.policy.trusted_tools)
+    foreign = foreign_in(parts, state)
     memos = [
         memo for memo in reflection.memory_to_write if not screen(memo.text, foreign) and not is_shown(state, memo.text)
     ]

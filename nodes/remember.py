@@ -196,7 +196,7 @@ class LessonWriter:
 
     def __init__(self, parts: Parts, state: State, config: RunnableConfig, book: LessonBook | None) -> None:
         self._parts, self._state, self._config, self._book = parts, state, config, book
-        self._foreign = foreign_in(state, parts.memory.policy.trusted_tools)
+        self._foreign = foreign_in(parts, state)
         topic = topic_for(task_in(state), parts.memory.policy)
         self.topic = None if topic == GENERAL else topic  # a lesson from a general task is for all topics
 
@@ -252,12 +252,12 @@ def _origin_of_verdicts(parts: Parts, state: State, *, accepted: bool) -> Origin
     return "verified" if "verified" in origins else "told" if "told" in origins else "judged"
 
 
-def foreign_in(state: State, trusted_tools: Collection[str]) -> Foreign:
+def foreign_in(parts: Parts, state: State) -> Foreign:
     """The output of untrusted tools in this run. A lesson that repeats it is quarantined.
 
     The user's own messages are not foreign.
     """
-    messages = state["messages"]
+    messages, trusted_tools = state["messages"], parts.memory.policy.trusted_tools
     added = _added_by_tools(messages[start_of_run(messages, state["about"]["task_id"]) :], trusted_tools)
     users = [message.text for message in reversed(messages) if is_from_user(message) and message not in added]
     theirs = [*foreign_texts(whole_conversation(state), trusted_tools), *(message.text for message in added)]

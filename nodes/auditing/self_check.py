@@ -63,7 +63,7 @@ def observe_and_self_check(parts: Parts, state: State, config: RunnableConfig) -
     )
     if check is None:
         return update
-    foreign = foreign_in(after, parts.memory.policy.trusted_tools)
+    foreign = foreign_in(parts, after)
     return {**update, **_consequence(parts, after, check, foreign)}
 
 
