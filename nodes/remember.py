@@ -52,12 +52,10 @@ def remember(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update
                 text=memo.text,
                 when=memo.when,
                 why=reflection.explanation,
-                topic=writer.topic,
                 tags=memo.tags,
                 trigger=Trigger(signal=failure.signal, tool=tool, fingerprint=failure.fingerprint or None),
                 origin=_first_origin(parts, state),
                 confidence=reflection.confidence,
-                sources=[state["about"]["id"]],
             )
             result = yield from writer.save(lesson, only_for_run)
             if result is not None and result.action == "quarantined":
@@ -92,10 +90,8 @@ def remember_success(parts: Parts, state: State, config: RunnableConfig, book: L
             text=text,
             when=when,
             why=f"{reflection.explanation} What came before it failed, and the answer after it was accepted.".strip(),
-            topic=writer.topic,
             origin=_origin_of_verdicts(parts, state, accepted=True),
             confidence=reflection.confidence,
-            sources=[state["about"]["id"]],
         )
         result = yield from writer.save(lesson, report_refusals=False)
         if result is not None and result.kept is not None:
@@ -198,15 +194,16 @@ class LessonWriter:
         self._parts, self._state, self._config, self._book = parts, state, config, book
         self._foreign = foreign_in(parts, state)
         topic = topic_for(task_in(state), parts.memory.policy)
-        self.topic = None if topic == GENERAL else topic  # a lesson from a general task is for all topics
+        self._topic = None if topic == GENERAL else topic  # a lesson from a general task is for all topics
 
     def save(self, lesson: Lesson, only_for_run: str = "", *, report_refusals: bool = True) -> Waits[Written | None]:
-        """The book's result for a lesson. None if it was not saved.
+        """The book's result for a lesson of this run and its topic. None if it was not saved.
 
         A lesson that is only for this run, for the reason `only_for_run`, is added to a temporary book. If that book
         quarantines it, this run may not show it either.
         """
         state, book = self._state, self._book
+        lesson = lesson.model_copy(update={"topic": self._topic, "sources": [state["about"]["id"]]})
         if not only_for_run:
             shown = [recalled.lesson for recalled in state["recalled"] if recalled.shown]
             for known in shown:  # it came from memory, so it is no new evidence
