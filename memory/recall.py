@@ -52,8 +52,8 @@ it, a right lesson comes first in 11 fewer of 100 tasks of ten other trades (`ne
 MAX_UNSHARED = 3.5
 """Words that a task and a `when` may each hold that the other lacks. If both hold twice as many, the score is halved,
 and so on. So a `when` that is a whole exercise does not fit every other exercise, but it fits a short question about
-its own. Set on exercises of MBPP, LeetCode and HumanEval: with 4.5, more wrong lessons are shown; with 3, fewer right
-ones."""
+its own. Set on exercises of MBPP, LeetCode and HumanEval. On 204 other tasks, asked again after their own lesson was
+removed, another one is shown in 15 of 100, and in 45 without this rule."""
 
 USUAL_LESSON_WORDS = 20
 """Words of a usual lesson in those halves. A longer lesson holds more of a task's words by chance, so each word scores
