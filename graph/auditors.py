@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 from langgraph.graph import END, START, StateGraph
 
 from langgraph_reflexion.context import Limits, MemoryPolicy
@@ -85,10 +85,10 @@ class AfterRun(Runnable[Any, Any]):
         return not self.settings.background
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        return run_sync(self.node(input, config or {}))
+        return run_sync(self.node(input, ensure_config(config)))
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        return await run_async(self.node(input, config or {}))
+        return await run_async(self.node(input, ensure_config(config)))
 
     def node(self, state: Any, config: RunnableConfig) -> Waits[Update | None]:
         """Audit the run, or start that in the background and return at once."""

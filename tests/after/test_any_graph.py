@@ -10,13 +10,14 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.errors import GraphBubbleUp
+from langgraph.func import entrypoint
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Command
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from langgraph_reflexion import after_run, create_reflexion_agent
+from langgraph_reflexion import Context, LessonBook, MemoryPolicy, after_run, create_reflexion_agent
 from langgraph_reflexion.testing import ScriptedModel, ask, call, say
 
 
@@ -80,6 +81,26 @@ def test_it_is_a_node_of_a_graph_whose_state_is_an_object(on, notebook):
     out = graph.compile().invoke({"messages": [("user", on.TASK), ("ai", "Renamed.")]})
     assert out["learned"]["score"] == 60
     assert len(notebook.recent()) == 1
+
+
+@pytest.mark.req("H1", "J4")
+@pytest.mark.parametrize("method", ["sync", "async"])
+async def test_called_in_a_function_of_a_graph_it_has_the_graphs_store_and_context(on, store, method):
+    policy = MemoryPolicy(namespace=("team", "{user_id}"))
+    after = after_run(on.Cast(memories={"memories": [on.MEMORY]}), memory=policy)
+
+    @entrypoint(store=store, context_schema=Context)
+    def flow(task: str) -> Any:
+        return after.invoke({"messages": [("user", task), ("ai", "Renamed.")]})["learned"]["memories"]
+
+    @entrypoint(store=store, context_schema=Context)
+    async def aflow(task: str) -> Any:
+        return (await after.ainvoke({"messages": [("user", task), ("ai", "Renamed.")]}))["learned"]["memories"]
+
+    ada = Context(user_id="ada")
+    found = flow.invoke(on.TASK, context=ada) if method == "sync" else await aflow.ainvoke(on.TASK, context=ada)
+    assert found[0]["action"] == "added"
+    assert LessonBook(store, ("team", "ada")).has("kebab-case")
 
 
 @pytest.mark.req("H1", "I6")
