@@ -11,7 +11,7 @@ from typing import Any, get_args
 from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 from langgraph.graph import END, START, StateGraph
 
-from langgraph_reflexion.context import Limits, MemoryPolicy
+from langgraph_reflexion.context import Limits, MemoryPolicy, field_of
 from langgraph_reflexion.driver import Waits, either, run_async, run_sync
 from langgraph_reflexion.graph.background import Background
 from langgraph_reflexion.graph.layout import Graph
@@ -136,13 +136,12 @@ class AfterRun(Runnable[Any, Any]):
 
     def _run_of_state(self, state: Any, config: RunnableConfig) -> AuditedRun | None:
         """A graph's state in the auditors' format. `None` if the run is not over but waits for a person."""
-        values = dict(state) if isinstance(state, Mapping) else vars(state)
-        memory, outcome = self.settings.memory, values.get("outcome")
+        memory, outcome = self.settings.memory, field_of(state, "outcome")
         outcome = outcome if isinstance(outcome, Outcome) else None
-        about = (values.get("run") or values).get("about") if self.settings.in_agent else None
+        about = field_of(field_of(state, "run") or state, "about") if self.settings.in_agent else None
         if outcome is not None and outcome.status == "needs_input":
             return None
-        messages = transcript_in(values.get("messages"))
+        messages = transcript_in(field_of(state, "messages"))
         if about is not None:
             namespace = about["namespace"]
         else:

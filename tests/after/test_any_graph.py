@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import pytest
@@ -69,12 +70,18 @@ def test_it_follows_an_agent_that_asks_and_is_resumed(on, notebook):
 
 
 @pytest.mark.req("H1")
-def test_it_is_a_node_of_a_graph_whose_state_is_an_object(on, notebook):
-    class State(BaseModel):
+@pytest.mark.parametrize("kind", ["model", "slots"])
+def test_it_is_a_node_of_a_graph_whose_state_is_an_object(on, notebook, kind):
+    class Model(BaseModel):
         messages: list[Any]
         learned: dict[str, Any] | None = None
 
-    graph = StateGraph(State)
+    @dataclass(slots=True)
+    class Slots:
+        messages: list[Any]
+        learned: dict[str, Any] | None = None
+
+    graph = StateGraph(Model if kind == "model" else Slots)
     graph.add_node("after", after_run(on.Cast(errors={"score": 60, "findings": [on.FINDING]}), notebook=notebook))
     graph.add_edge(START, "after")
     graph.add_edge("after", END)
