@@ -500,7 +500,7 @@ def test_an_unknown_or_ambiguous_id_is_refused(ids, refused):
     assert f"there is no lesson '{almost}' in team/ada" in refused("approve", almost)
     with FaissStore("lessons.db") as store:
         LessonBook(store, PLACE).load(Twice(ids[0][:4]))
-    assert "2 lessons begin with" in refused("retire", ids[0][:4])
+    assert "2 ids begin with" in refused("retire", ids[0][:4])
 
 
 class Twice:

@@ -105,6 +105,17 @@ def test_entries_of_two_kinds_with_one_name_are_told_apart(run_cli, capsys):
     assert run_cli("profile", "show", "database", "--json")["before"] == ["We use MySQL."]
 
 
+@pytest.mark.req("N2")
+def test_the_id_of_a_run_and_of_an_entry_may_be_cut_short(run_cli, capsys):
+    with FaissStore("kept.db") as store:
+        ErrorNotebook(store, PLACE).add(FINDING, "planning-7")
+    assert [one["session"] for one in run_cli("notebook", "list", "--session", "plan", "--json")] == ["planning-7"]
+    assert main(["notebook", "list", "--session", "run", "--store", "kept.db"]) == 2
+    assert "2 ids begin with 'run'" in capsys.readouterr().err
+    entry = run_cli("profile", "list", "--json")[0]
+    assert run_cli("profile", "show", entry["id"][:8], "--json")["name"] == entry["name"]
+
+
 @pytest.mark.req("D14", "D16")
 def test_a_profile_entry_is_read_edited_and_forgotten(run_cli):
     assert [one["name"] for one in run_cli("profile", "list", "--json")] == ["database", "kebab-case"]

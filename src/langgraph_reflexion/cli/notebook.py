@@ -29,10 +29,12 @@ class NotebookSession(Session):
         return ErrorNotebook(self.store, self.namespace)
 
     def do_list(self) -> int:
-        args, book = self.args, self.notebook
+        args, book, session = self.args, self.notebook, self.args.session
         found = book.recent(EVERY)
-        for name, search in (("session", book.by_session), ("category", book.by_category), ("tool", book.by_tool)):
-            if (word := getattr(args, name)) is not None:
+        if runs := {finding["session"] for finding in found if session and finding["session"].startswith(session)}:
+            session = self.full_id(session, runs, "run")
+        for word, search in ((session, book.by_session), (args.category, book.by_category), (args.tool, book.by_tool)):
+            if word is not None:
                 with wrong_values():
                     fitting = {finding["id"] for finding in search(word)}
                 found = [finding for finding in found if finding["id"] in fitting]
@@ -106,7 +108,8 @@ class ProfileSession(BookSession):
 
     def _find_entry(self) -> Lesson:
         entries, given = self.book.profile(), self.args.name
-        found = [entry for entry in entries if given in (entry.name, entry.id)]
+        found = [entry for entry in entries if entry.name == given]
+        found = found or [entry for entry in entries if given and entry.id.startswith(given)]
         if len(found) > 1:  # a name is unique only among entries of its kind
             each = ", ".join(f"{entry.id} ({entry.kind})" for entry in found)
             raise WrongUse(f"{len(found)} entries are called {given!r}; in place of the name, pass an id: {each}")

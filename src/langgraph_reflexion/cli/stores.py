@@ -16,7 +16,7 @@ from langgraph.store.base import BaseStore
 from pydantic_core import to_jsonable_python
 
 from langgraph_reflexion import FaissStore, StoreError
-from langgraph_reflexion.cli.console import Page, WrongUse, count_of, note, summarize
+from langgraph_reflexion.cli.console import Page, WrongUse, note, summarize
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.arguments import DEFAULT_NAMESPACE, label
 from langgraph_reflexion.text.literals import hide_password
@@ -158,7 +158,7 @@ class Session:
         """The id that an id or the beginning of one stands for; none or several are an error."""
         meant = [given] if given in ids else [id for id in ids if given and id.startswith(given)]
         if len(meant) > 1:
-            raise WrongUse(f"{count_of(len(meant), thing)} begin with {given!r}: {', '.join(meant[:3])}")
+            raise WrongUse(f"{len(meant)} ids begin with {given!r}: {', '.join(meant[:3])}")
         if not meant:
             raise WrongUse(f"there is no {thing} {given!r} in {self.place}")
         return meant[0]
