@@ -119,7 +119,7 @@ class ProfileSession(BookSession):
         return found[0]
 
     def _former(self, entry: Lesson) -> list[Lesson]:
-        """The values that this entry replaced, the newest first."""
+        """The values that this entry replaced, and those set aside, the newest first."""
         same = [lesson for lesson in self.book.lessons(kind=entry.kind) if lesson.name == entry.name]
         return [lesson for lesson in reversed(same) if lesson.id != entry.id]
 
@@ -131,7 +131,7 @@ class ProfileSession(BookSession):
 
     def do_show(self) -> int:
         entry = self._find_entry()
-        former = [lesson.text for lesson in self._former(entry)]
+        former = [lesson.text for lesson in self._former(entry) if lesson.status != "quarantined"]
         values = {"name": entry.name, "kind": entry.kind, "when": entry.when, "since": entry.created_at}
         return self.show(
             {**_entry_data(entry), "before": former},
@@ -146,7 +146,7 @@ class ProfileSession(BookSession):
             lesson = Lesson(kind=entry.kind, name=entry.name, when=entry.when, text=text, origin="told")
         written = self.book.add(lesson)
         if written.action in ("refused", "quarantined"):
-            raise WrongUse(f"{text!r} is not kept: {written.reason}")
+            raise WrongUse(f"{text!r} is {written.action}: {written.reason}")
         edited = next(new for new in self.book.profile() if (new.kind, new.name) == (entry.kind, entry.name))
         return self.show(_entry_data(edited), f"{edited.name}: {edited.text}")
 
