@@ -145,6 +145,7 @@ def test_the_same_command_again_asks_nothing(capsys: pytest.CaptureFixture[str])
         (["towns.jsonl", "--model", "simulated", "--trials", "3000"], "from 1 to 50, got '3000'"),
         (["towns.jsonl", "--setups", "cot"], "--model"),
         (["towns.jsonl", "--model", "simulated", "--setups", ","], "no set-up is named"),
+        (["towns.jsonl", "--model", "simulated", "--judge-base-url", "http://x"], "--judge-base-url needs --judge"),
     ],
 )
 def test_wrong_usage_is_reported_in_a_sentence_and_leaves_nothing(

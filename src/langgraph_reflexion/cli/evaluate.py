@@ -77,14 +77,14 @@ def evaluate(args: argparse.Namespace, page: Page) -> int:
 
 def _make_model(args: argparse.Namespace, role: str, tasks: Sequence[Task]) -> Any:
     """The model of a role, `None` if none is named. In a dry run, which needs no key, a student stands for any."""
-    name = getattr(args, role)
+    name, own = getattr(args, role), getattr(args, f"{role}_base_url", None)
+    if name is None and own is not None:
+        raise WrongUse(f"--{role}-base-url needs --{role} openai:<name>")
     if name is not None and args.dry_run and not is_simulated(name):
         return make_student(tasks)
     if name is None or is_simulated(name):
         return name and make_student(tasks, name)
-    address = args.base_url if role == "model" else getattr(args, f"{role}_base_url")
-    if address is None and name.startswith("openai:"):
-        address = args.base_url
+    address = own or (args.base_url if role == "model" or name.startswith("openai:") else None)
     temperature = args.temperature if role == "model" else None
     return make_model(name, address, f"--{role}", temperature=temperature, max_retries=RETRIES)
 
