@@ -362,11 +362,14 @@ def test_the_report_lists_the_tasks_in_their_files_order(tmp_path: Path, capsys:
     assert re.findall(r">(n\d+): (?:solved|not solved)", page) == ["n1", "n2", "n10"]
 
 
-@pytest.mark.slow
-def test_the_figures_come_as_json_too(capsys: pytest.CaptureFixture[str]):
-    assert main(["eval", "towns.jsonl", "--setups", "cot", "--model", "simulated", "--json"]) == 0
-    [row] = json.loads(capsys.readouterr().out)
-    assert (row["setup"], row["tasks"], len(row["by_trial"])) == ("cot", 4, 5)
+@pytest.mark.req("L2")
+def test_the_figures_come_as_json_too_with_the_gains(capsys: pytest.CaptureFixture[str]):
+    words = ["towns.jsonl", "--setups", "cot,cot+reflexion", "--trials", "2", "--model", "simulated"]
+    assert main(["eval", *words, "--json"]) == 0
+    blind, row = json.loads(capsys.readouterr().out)
+    assert (blind["setup"], blind["tasks"], len(blind["by_trial"]), blind["gain"]) == ("cot", 4, 2, None)
+    assert row["gain"]["points"] == row["accuracy"] - blind["accuracy"]
+    assert row["gain"]["relative"] == pytest.approx(100 * row["gain"]["points"] / blind["accuracy"])
 
 
 def started(server: ModelServer, *more: str) -> subprocess.Popen[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, note, wrong_values
@@ -33,7 +32,7 @@ def compare(args: argparse.Namespace, page: Page) -> int:
             count = count_of(broken, "broken task")
             note(f"counted as not solved: {count} of {folder}; the same eval does them again")
     if args.json:
-        page.data({name: asdict(gain) | {"points": gain.points, "figures": figures} for name, gain in found.items()})
+        page.data({name: gain.as_data() | {"figures": figures} for name, gain in found.items()})
         return 0
     page.line(f"{first} ({figures[0]}) → {second} ({figures[1]})", "bold")
     for name, gain in found.items():

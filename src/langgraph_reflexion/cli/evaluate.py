@@ -22,7 +22,7 @@ from langgraph_reflexion.cli.compare import flatten, format_seconds
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, wrong_values
 from langgraph_reflexion.cli.parts import load_object, load_tools, make_model, run_async
 from langgraph_reflexion.evals.experiment import Experiment, run_experiment
-from langgraph_reflexion.evals.figures import format_table, make_rows
+from langgraph_reflexion.evals.figures import compare_with_baselines, format_table, make_rows
 from langgraph_reflexion.evals.grading import check_for
 from langgraph_reflexion.evals.ledger import LedgerError, Result, figures_of, load_results, lock_folder
 from langgraph_reflexion.evals.report import write_report
@@ -135,10 +135,13 @@ def _show_results(
     for line in (*format_table(results, args.trials, figures), *notes, f"Trials and curves: {report}"):
         page.command(line)
     if args.json:
-        rows = [
-            {"figures": figures, **asdict(row), "accuracy": row.accuracy} for row in make_rows(results, args.trials)
-        ]
-        Page(sys.stdout).data(rows)
+        gains = {name: gain.as_data() for name, gain in compare_with_baselines(results).items()}
+        Page(sys.stdout).data(
+            [
+                {"figures": figures, **asdict(row), "accuracy": row.accuracy, "gain": gains.get(row.setup)}
+                for row in make_rows(results, args.trials)
+            ]
+        )
 
 
 def _describe_context(tasks: Sequence[Task], choice: str) -> str:
