@@ -15,7 +15,7 @@ from langgraph_reflexion.context import Limits, MemoryPolicy, field_of
 from langgraph_reflexion.driver import Waits, either, run_async, run_sync
 from langgraph_reflexion.graph.background import Background
 from langgraph_reflexion.graph.layout import Graph
-from langgraph_reflexion.memory import ErrorNotebook, LessonBook
+from langgraph_reflexion.memory import ErrorNotebook, LessonBook, check_instance
 from langgraph_reflexion.nodes.auditing.auditors import Auditor, Books, audit_errors, audit_memories, conclude
 from langgraph_reflexion.nodes.auditing.prompt_and_reply import AuditedRun, fault_in, transcript_in
 from langgraph_reflexion.nodes.auditing.reading_tools import ReadingTools
@@ -158,6 +158,7 @@ class AfterRun(Runnable[Any, Any]):
         """A transcript without a graph: all of it is the run."""
         memory = self.settings.memory
         namespace = memory.namespace_for({}) if memory is not None else None
+        check_instance(str, session, "session")
         return AuditedRun(messages=transcript_in(messages), start=0, session=session, failures=[], namespace=namespace)
 
     def _books(self, run: AuditedRun, config: RunnableConfig) -> Books:

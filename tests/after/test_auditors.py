@@ -110,6 +110,12 @@ def test_an_empty_transcript_is_refused(on, given):
         after_run(on.Cast()).audit(given)
 
 
+@pytest.mark.req("H1")
+def test_a_session_that_is_no_text_is_refused(on):
+    with pytest.raises(ValueError, match="`session` must be a str, got 7"):
+        after_run(on.Cast()).audit(on.TALK, session=7)
+
+
 @pytest.mark.req("H9")
 def test_a_hanging_auditor_is_cut_by_its_deadline(on, notebook):
     ended = threading.Event()
