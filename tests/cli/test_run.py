@@ -160,6 +160,15 @@ def test_a_lesson_of_one_command_is_recalled_in_the_next(capsys, tools):
     assert "      ● recalls: Give the sum tool positive numbers alone." in capsys.readouterr().out
 
 
+def test_a_lesson_that_the_run_was_shown_is_not_counted_as_written(capsys, tools):
+    story = [call("add", a=-1, b=2), LEARNED, say("No.")]
+    for _ in range(2):
+        assert asked(story, "Add some numbers.", *tools, "--store", "lessons.db") == 0
+    out = capsys.readouterr().out
+    assert "lesson unchanged: Give the sum tool positive numbers alone. (this run was shown it)" in out
+    assert out.count("lesson written") == 1
+
+
 def test_a_question_ends_the_run(capsys):
     assert asked([ask("Which day?")], "Find an hour.", "--protocol", "json", "--json") == 1
     out, err = capsys.readouterr()

@@ -128,7 +128,7 @@ class Trace:
             self._line("·", f"plan: {shorten(reflection['patch_prompt'])}", "magenta")
 
     def _show_lesson(self, event: Event) -> None:
-        if event["id"] and event["id"] not in self.lessons:
+        if event["action"] in ("added", "merged") and event["id"] not in self.lessons:
             self.lessons.append(event["id"])
         why = f" ({event['reason']})" if event["reason"] else ""
         self._line("+", f"lesson {event['action']}: {event['text']}{why}", "yellow" if event["id"] else "dim")
