@@ -171,7 +171,10 @@ def _parse_line(shelf: Shelf, line: str, untrusted: bool) -> Line:
     """
     if valid_text(line) != line:
         raise ValueError("it is not UTF-8")
-    raw = Line.model_validate(json.loads(line, object_pairs_hook=unique_keys))
+    data = json.loads(line, object_pairs_hook=unique_keys)
+    if not isinstance(data, dict):
+        raise ValueError("it is not a JSON object; each line holds one, as `export` writes them")
+    raw = Line.model_validate(data)
     lesson = tidy(raw)
     reason = malformed(lesson)
     if reason is not None:

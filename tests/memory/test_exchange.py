@@ -193,6 +193,11 @@ def test_a_bad_line_is_named_and_nothing_is_kept(book: LessonBook, bad: str) -> 
     assert [lesson.text for lesson in book.lessons()] == ["Read the units first."]
 
 
+def test_a_list_of_lessons_in_one_line_is_refused_with_the_format(book: LessonBook) -> None:
+    with pytest.raises(LessonError, match="line 1 is not a lesson: it is not a JSON object; each line holds one"):
+        book.load(io.StringIO('[{"kind": "rule", "text": "Read the units first."}]'))
+
+
 def test_the_error_of_a_broken_line_names_no_other_line(book: LessonBook) -> None:
     lines = '{"kind": "rule", "text": "Read the units first."}\n{"kind": "rule", "text"}\n'
     with pytest.raises(LessonError, match=r"^line 2 is not a lesson: Expecting ':' delimiter at column 24$"):
