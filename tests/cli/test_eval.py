@@ -135,6 +135,11 @@ def test_the_same_command_again_asks_nothing(capsys: pytest.CaptureFixture[str])
     ]
 
 
+def test_an_address_without_a_server_is_refused_before_any_task(capsys: pytest.CaptureFixture[str]):
+    words = ["towns.jsonl", "--model", "openai:small", "--base-url", "http://127.0.0.1:9/v1"]
+    assert "no server answers at http://127.0.0.1:9/v1: Connection refused" in run_cli(capsys, *words, status=2)
+
+
 @pytest.mark.parametrize(
     ("words", "printed"),
     [

@@ -15,6 +15,7 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from langgraph_reflexion.cli.interrupts import begin_work
 
@@ -362,7 +363,8 @@ def time(text: str) -> datetime:
 
 def url(text: str) -> str:
     """An address on the web."""
-    if not text.startswith(("http://", "https://")):
+    address = urlsplit(text)
+    if address.scheme not in ("http", "https") or not address.hostname or address.port == 0:
         raise argparse.ArgumentTypeError(f"must begin with http:// or https://, got {text!r}")
     return text
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import shlex
+import socket
 import sqlite3
 import sys
 import time
@@ -13,6 +14,8 @@ from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -89,12 +92,24 @@ def _make_model(args: argparse.Namespace, role: str, tasks: Sequence[Task]) -> A
     return make_model(name, address, f"--{role}", temperature=temperature, max_retries=RETRIES)
 
 
+def _check_server(address: str) -> None:
+    """Refuse an address at which no server answers: with its retries, each task would take minutes to fail."""
+    url = urlsplit(address)
+    try:
+        socket.create_connection((url.hostname, url.port or (443 if url.scheme == "https" else 80)), 5).close()
+    except OSError as error:
+        raise WrongUse(f"no server answers at {address}: {error.strerror or error}") from error
+
+
 async def _evaluate(args: argparse.Namespace, experiment: Experiment, folder: Path, page: Page) -> int:
     began = time.monotonic()
     with lock_folder(folder):
         wanted = {(setup.name, task.id, repeat) for setup, task, repeat in experiment.jobs()}
         done = [r for r in flatten(load_results(folder)) if (r.setup, r.task, r.repeat) in wanted and r.error is None]
         new: list[Result] = []
+        addresses = {args.base_url, args.judge_base_url, args.reflector_base_url} - {None}
+        for address in addresses if len(done) < len(wanted) and not getproxies() else ():
+            _check_server(address)
         if done:
             page.line(f"{len(done)} of {len(wanted)} are done already, in {folder}", "dim")
         with ExitStack() as files:
