@@ -42,8 +42,8 @@ def wrap_up(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]
     actor, budget, fallback = parts.actor, parts.budget, parts.fallback
     stop = _stop_reason(budget, state)
     reason = state["reason"] or _reason_for(budget, state, stop)
-    # The text for the user never has a provider's error text.
-    shown = NO_REPLY if stop == "model_error" else reason
+    # The text for the user never has a provider's error text. A reason, such as a worker's, may quote one.
+    shown = NO_REPLY if stop == "model_error" else _reason_for(budget, state, stop)
     best = best_of(state["attempts"])
     update: Update = {"stop": stop, "reason": reason}
     spent, text, message = Usage(), "", None

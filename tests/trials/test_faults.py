@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
@@ -70,6 +71,22 @@ def test_a_worker_that_always_raises_ends_as_a_model_error_that_names_what_it_ra
     assert (len(seen.prompts), check.answers, seen.outcome.answer) == (2, [], None)
     assert "it fell over" in seen.outcome.reason
     assert "it fell over" not in seen.result["messages"][-1].text, "what a user reads holds no error text"
+
+
+@pytest.mark.req("B14")
+def test_the_last_message_never_quotes_what_the_worker_raised_however_the_trial_stopped():
+    now = [datetime(2026, 1, 1, tzinfo=UTC)]
+
+    def late(_prompt):
+        now[0] += timedelta(minutes=2)
+        raise RuntimeError("quota of org-77 is spent")
+
+    graph = create_trial_graph(late, limits=Limits(max_attempts=1, deadline=60), clock=lambda: now[0])
+    result = graph.invoke({"messages": [("user", "Is it so?")]})
+    assert result["outcome"].stop_reason == "deadline"
+    assert "org-77" in result["outcome"].reason
+    assert "org-77" not in result["messages"][-1].text
+    assert "the time was up" in result["messages"][-1].text
 
 
 @pytest.mark.req("K1", "C11")
