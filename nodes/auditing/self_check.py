@@ -21,7 +21,7 @@ from langgraph_reflexion.nodes.observe import observe
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.remember import foreign_in
 from langgraph_reflexion.state import State, Update, task_in, with_update
-from langgraph_reflexion.text.json_text import read_json
+from langgraph_reflexion.text.json_text import fields_in, read_json, texts_in
 
 TRANSCRIPT_TOKENS = 3_000
 """Tokens of the run in the question: its last steps decide, and the check is made often."""
@@ -127,6 +127,9 @@ def _ask(parts: Parts, state: State, config: RunnableConfig, model: Model, meter
         return None
     meter.spent += reply.spent
     try:
-        return SelfCheck.model_validate(read_json(reply.message.text))
+        fields = fields_in(read_json(reply.message.text), SelfCheck.model_fields)
+        fields["issues"] = texts_in(fields.get("issues"))  # models write one text for a list, and null for nothing
+        fields["next_action"] = " ".join(texts_in(fields.get("next_action")))
+        return SelfCheck.model_validate({**fields, "should_replan": fields.get("should_replan") or False})
     except ValueError:  # no JSON, or another object
         return None
