@@ -172,9 +172,10 @@ _CUT_OFF = frozenset({"length", "model_length", "max_tokens", "max_output_tokens
 _BROKEN = frozenset({"error", "malformed_function_call"})
 """Finish reasons of Mistral and OpenRouter, and of Gemini, if the provider failed in the middle of a reply."""
 _REFUSED = frozenset(
-    {"refusal", "content_filter", "content_filtered", "guardrail_intervened", "safety", "prohibited_content"}
+    {"refusal", "content_filter", "content_filtered", "guardrail_intervened"}
+    | {"safety", "prohibited_content", "recitation", "blocklist", "spii", "model_armor"}
 )
-"""Finish reasons by which a provider itself refuses."""
+"""Finish reasons by which a provider itself refuses. The second line is Gemini's."""
 
 
 def refusal_in(reply: AIMessage) -> str | None:
