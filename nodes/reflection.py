@@ -292,8 +292,9 @@ def _kind_and_sentence(given: Any, kinds: Sequence[str]) -> tuple[str | None, st
     """A word of a closed set, and the sentence that was given with it or in its place."""
     word, sentence = _as_text(given), ""
     if isinstance(given, dict):
-        fields = fields_in(given, ("kind", "type", "text"))
-        word, sentence = _as_text(fields.get("kind", fields.get("type"))), _as_text(fields.get("text"))
+        fields = fields_in(given, ("kind", "type"))
+        kind = fields.get("kind", fields.get("type"))
+        word, sentence = _as_text(kind), _as_text([item for item in given.values() if item is not kind])
     elif known_word(head := word.partition(":")[0], kinds):
         word, sentence = head, word.partition(":")[2].strip()
     known = known_word(word, kinds)

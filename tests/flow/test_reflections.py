@@ -351,6 +351,19 @@ def test_the_words_of_closed_sets_are_read_in_any_spelling_with_or_without_a_sen
     ]
 
 
+@pytest.mark.req("C3", "C16")
+def test_the_sentence_of_a_fix_or_cause_is_read_under_any_key():
+    read = read_as_quick(
+        root_cause={"kind": "bad_plan", "explanation": "It began with the rooms."},
+        fix_strategy=[{"kind": "add_check", "description": "Check the day."}, {"change_prompt": "Say the unit."}],
+    )
+    assert (read.root_cause, read.explanation) == ("bad_plan", "It began with the rooms.")
+    assert [(fix.kind, fix.text) for fix in read.fix_strategy] == [
+        ("add_check", "Check the day."),
+        ("other", "Say the unit."),
+    ]
+
+
 @pytest.mark.req("B9", "C16")
 def test_a_reflection_is_read_under_any_spelling_of_its_keys_and_inside_a_wrapper():
     memos = [{"Kind": "pattern", "Text": "Look twice."}, {"strategy": "Ask first."}, {"rule": {"text": "Read on."}}]
