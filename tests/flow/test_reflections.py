@@ -330,6 +330,19 @@ def test_what_a_repeated_reflection_wanted_remembered_is_told_when_meta_replaces
     ]
 
 
+@pytest.mark.req("B8", "C1")
+def test_a_reflector_is_asked_again_after_a_lost_connection_only(run, desk):
+    class OutOfQuotaError(RuntimeError):
+        status_code = 429
+
+    desk.answers = lambda query: LookupError("closed") if query == "x" else "11:00"
+    for fault, asked in ((OutOfQuotaError("spent"), 1), (ConnectionError("lost"), 2)):
+        thinker = RoleModel(reflect=[fault, reflection("Ask for one day.")])
+        seen = run(RoleModel([call("search", query="x"), say("11:00")]), [desk.search], reflector=thinker)
+        assert len(thinker.asked) == asked
+        assert len(seen.outcome.reflections) == asked - 1
+
+
 def read_as_quick(**fields):
     given = json.dumps({"patch_prompt": "Ask for Tuesday.", **fields})
     return read_reflection(given, Failure(signal="loop", evidence="twice"), "quick").reflection
