@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from langgraph_reflexion.driver import Wait, call_function, model_named
 from langgraph_reflexion.memory.access import Plan
 from langgraph_reflexion.prompts import Prompts
-from langgraph_reflexion.schemas import Lesson
+from langgraph_reflexion.schemas import SHOWN, Lesson
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -74,8 +74,8 @@ def first_line(reply: Any) -> str:
 
 
 def _lesson_text(lesson: Lesson) -> str:
-    occasions = [f"{label}: {text}" for label, text in (("When", lesson.when), ("Not when", lesson.when_not)) if text]
-    return "\n".join([lesson.text, *occasions]).replace("<", "‹")
+    shown = [(label, text) for name, label in SHOWN.items() if (text := getattr(lesson, name))]
+    return "\n".join(f"{label}: {text}" if label else text for label, text in shown).replace("<", "‹")
 
 
 def _objection_in(reply: str) -> str | None:

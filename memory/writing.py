@@ -154,7 +154,7 @@ def _merge_or_add(shelf: Shelf, new: Lesson, doubt: str, taught_by: str) -> Plan
 def _reason_to_distrust(lesson: Lesson, tidied: Lesson, foreign: Foreign) -> str | None:
     """Why a lesson cannot be trusted. Its texts are also read as they were given, because tidying joins their lines."""
     shown = {name: getattr(lesson, name)[:MAX_READ] for name in SHOWN}
-    together = f"{shown['when']} {shown['text']} {shown['when_not']}".strip()
+    together = " ".join([shown["when"], *(words for name, words in shown.items() if name != "when")]).strip()
     given = dict.fromkeys(words for words in (*shown.values(), together) if words.strip())
     return suspicion_of(tidied) or next((reason for words in given if (reason := screen(words, foreign))), None)
 

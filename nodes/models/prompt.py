@@ -17,7 +17,7 @@ from langgraph_reflexion.memory import record_text, suspicion
 from langgraph_reflexion.nodes.host import as_runnable
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
 from langgraph_reflexion.prompts import Prompts
-from langgraph_reflexion.schemas import Failure, Lesson, Reflection
+from langgraph_reflexion.schemas import SHOWN, Failure, Lesson, Reflection
 from langgraph_reflexion.state import FailureTurn, Recalled, State, last_id
 from langgraph_reflexion.text.likeness import same
 
@@ -97,8 +97,8 @@ def _lesson_list(lessons: Sequence[Lesson]) -> str:
 
 def _lesson_line(lesson: Lesson) -> str:
     line = f"{lesson.id}: {fenced_line(lesson.text)}"
-    for label, given in (("When", lesson.when), ("Not when", lesson.when_not)):
-        if text := fenced_line(given).rstrip(" .。"):
+    for name, label in SHOWN.items():
+        if label and (text := fenced_line(getattr(lesson, name)).rstrip(" .。")):
             line += f" {label}: {text}."
     record = record_text(lesson)
     return f"{line} ({record})" if record else line

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
 from langchain_core.messages import AnyMessage, ToolCall
@@ -398,8 +399,9 @@ class Lesson(Value):
     """A slug, such as `file-names`, for a named entry."""
 
 
-SHOWN = ("text", "when", "when_not")
-"""The fields of a lesson that a prompt shows. Their tokens count, and a copy of foreign text in one is found."""
+SHOWN: Mapping[str, str] = MappingProxyType({"text": "", "when": "When", "when_not": "Not when"})
+"""The fields of a lesson that a prompt shows, each with its label there. A guard that is a model sees the same. Their
+tokens count, and a copy of foreign text in one is found."""
 TEXTS = ("text", "when", "when_not", "why", "topic", "tags", "name")
 """The text fields of a lesson. They are masked, truncated and screened, and can be edited in an exported file."""
 

@@ -332,6 +332,14 @@ def test_a_model_as_guard_reads_the_lesson_alone(reply: str, action: str, reason
 
 
 @pytest.mark.req("D25")
+@pytest.mark.parametrize("field", SHOWN)
+def test_a_model_as_guard_reads_every_field_that_a_prompt_shows(field: str) -> None:
+    guard = ScriptedModel([say("KEEP")])
+    book(guard=guard).add(rule("Look up the order first.").model_copy(update={field: SENTENCE}))
+    assert SENTENCE in guard.asked[0].text
+
+
+@pytest.mark.req("D25")
 def test_a_guard_is_asked_in_the_words_of_the_callers_prompts(tmp_path: Path) -> None:
     (tmp_path / "guard.md").write_text("Is it safe? $lesson", encoding="utf-8")
     guard = ScriptedModel([say("OK"), say("OK")])  # for the rule and the strategy
