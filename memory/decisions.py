@@ -15,7 +15,7 @@ from langgraph_reflexion.memory.credit import counted_before, counted_episode, l
 from langgraph_reflexion.memory.evidence import LIVE, Change, Source, lesson_of_change, run_record
 from langgraph_reflexion.memory.gate import one_line
 from langgraph_reflexion.memory.records import FIELDS, MORE_FAILURES, TASKS, StoredLesson
-from langgraph_reflexion.memory.screening import shown_texts, suspicion_of
+from langgraph_reflexion.memory.screening import all_texts, suspicion_of
 from langgraph_reflexion.memory.shelf import MARKS, UNDONE, Shelf, as_recorded, is_undone, time_in
 from langgraph_reflexion.schemas import Lesson, LessonStatus
 from langgraph_reflexion.text import hash_of
@@ -34,7 +34,7 @@ OUT_OF_USE: tuple[LessonStatus, ...] = ("retired", "superseded", "quarantined")
 def approve(shelf: Shelf, lesson: str) -> Plan[Lesson]:
     """Make a lesson active with exactly these texts. No later run, cap or expiry date changes that."""
     found = yield from shelf.read_one(lesson)
-    texts = tuple(hash_of(text) for text in shown_texts(found.lesson))
+    texts = tuple(hash_of(text) for text in all_texts(found.lesson))
     set_aside = [
         change.why for change in found.evidence.changes if change.action == found.lesson.status == "quarantined"
     ]

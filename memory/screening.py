@@ -108,15 +108,15 @@ def suspicion(text: str) -> str | None:
 
 
 def suspicion_of(lesson: Lesson, approved: Collection[str] = ()) -> str | None:
-    """Why a lesson must not be shown, or `None`. Checks every field that a model may read, and `when` together with
-    `text`, except texts whose hashes are in `approved`."""
-    texts = [text for text in shown_texts(lesson) if not approved or hash_of(text) not in approved]
+    """Why a lesson must not be shown, or `None`. Checks each of its texts, and `when` together with `text`, except texts
+    whose hashes are in `approved`."""
+    texts = [text for text in all_texts(lesson) if not approved or hash_of(text) not in approved]
     together = [f"{lesson.when} {lesson.text}"] if lesson.when and lesson.text in texts else []
     return next(filter(None, map(suspicion, [*texts, *together])), None)
 
 
-def shown_texts(lesson: Lesson) -> list[str]:
-    """The texts of a lesson."""
+def all_texts(lesson: Lesson) -> list[str]:
+    """The texts of a lesson, whether or not a prompt shows them."""
     values = [getattr(lesson, name) for name in TEXTS]
     return [text for value in values for text in (value if isinstance(value, list) else [value]) if text]
 
