@@ -2,7 +2,8 @@
 
 Everything but a lesson's own item is appended below `(*namespace, "evidence", lesson id)`, each record under its own
 key: a `source` the lesson comes from, a `run` that was shown the lesson or went without it, and a `change` of the
-lesson. Counts are the sums of these records, so several writers at once lose nothing.
+lesson. Counts are the sums of these records, so several writers at once lose nothing. A change without a status and
+without `after` changes nothing: it is only shown in the history.
 
 Two records sum up others: a `sum` replaces old runs of a lesson, and a `whole` (under the lesson's id in
 `(*namespace, "evidence")`) copies everything that is known of one lesson, so that a recall reads one item.

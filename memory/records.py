@@ -1,4 +1,7 @@
-"""Records: how lessons and episodes are stored, and what a lesson is now, according to its item and its evidence."""
+"""Records: how a lesson and an episode are stored, each as one item, and what a lesson is now by its item and evidence.
+
+The records about a lesson, which the evidence adds up, are in `evidence.py`.
+"""
 
 from __future__ import annotations
 

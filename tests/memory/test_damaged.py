@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from typing import Any
 
 import pytest
+from langgraph.store.base import PutOp
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import Episode, Lesson, LessonBook, MemoryPolicy
 from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory import access, upkeep
 from langgraph_reflexion.memory.estimate import uplift
+from langgraph_reflexion.memory.evidence import LISTED, Evidence, run_record, source_records
 from langgraph_reflexion.schemas import Reflection
 
 TASK = "Prepare the xylophone for the concert."
@@ -193,3 +196,15 @@ def test_a_lesson_named_as_a_topic_has_a_record_of_its_own(book: LessonBook) -> 
     assert kept is not None
     assert (kept.shown, kept.wins) == (0, 0)
     assert book.stats()["topics"] == {"general": {"won": 3, "lost": 0}}
+
+
+def test_a_record_of_all_evidence_has_each_of_its_fields() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = source_records(Lesson(kind="rule", text="Rinse it.", sources=["r0"]), now)
+    rows += [run_record(f"r{i}", result="win", at=now + timedelta(minutes=i)) for i in range(LISTED + 1)]
+    rows.append(("change/000009/aaaaaaaa", CHANGE))
+    evidence = Evidence().with_records(PutOp((*EVIDENCE, "x"), *row) for row in rows)
+    copy = Evidence.whole_in(evidence.whole_record())
+    for name in {field.name for field in fields(Evidence)} - {"appended"}:  # which tells single runs from summed ones
+        assert getattr(evidence, name), f"give `rows` a record for `{name}`, and read it in `with_records`"
+        assert getattr(copy, name) == getattr(evidence, name), f"`whole_record` and `whole_in` lack `{name}`"
