@@ -27,7 +27,10 @@ EVIDENCE = 4_000
 
 
 class FinishedCall(NamedTuple):
-    """A call as it ran, its answer, its error, if any, and what the loop detector sees of it."""
+    """A call as it ran, its answer, its error, if any, and what the loop detector sees of it.
+
+    The detector counts an error as a call that failed. So another failure of a call that ran is no `error`.
+    """
 
     call: ToolCall
     answer: ToolMessage
@@ -68,7 +71,7 @@ def observe(parts: Parts, state: State, config: RunnableConfig) -> Update:
     if failures:
         failure = failures[-1] if loop is not None else failures[0]
         update |= {"failure": failure, "failures": [*state["failures"], *failures]}
-        if loop is not None:  # an error is already in the conversation, a loop is not
+        if failure.signal != "tool_error":  # an error is already in the conversation, any other failure is not
             cause = parts.actor.prompts.render("failed", evidence=fenced(failure.evidence))
             state = {**state, "patch": update.get("patch", state["patch"])}
             update["patch"] = with_failure_turn(state, len(update["failures"]), cause=cause)
