@@ -7,6 +7,8 @@ import gzip
 import io
 import json
 import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +43,14 @@ def store() -> InMemoryStore:
     return store
 
 
-def agent_on(thread: str, store: InMemoryStore) -> Any:
+@pytest.fixture
+def saver() -> Iterator[SqliteSaver]:
+    with closing(sqlite3.connect(":memory:", check_same_thread=False)) as connection:
+        yield SqliteSaver(connection)
+
+
+def agent_on(thread: str, store: InMemoryStore, saver: SqliteSaver) -> Any:
     """An agent of this version whose checkpointer holds a thread of version 0.1.0."""
-    saver = SqliteSaver(sqlite3.connect(":memory:", check_same_thread=False))
     saver.setup()
     checkpoint = gzip.decompress(base64.b64decode(OLD["threads"][thread]))
     id = saver.serde.loads_typed(("msgpack", checkpoint))["id"]
@@ -69,8 +76,10 @@ def test_an_export_of_version_0_1_0_is_imported_with_its_counts() -> None:
     assert [(lesson.text, lesson.wins) for lesson in book.lessons()] == [(LESSON, 1)]
 
 
-def test_a_finished_thread_of_version_0_1_0_goes_on_and_its_outcome_is_typed(store: InMemoryStore) -> None:
-    agent = agent_on("finished", store)
+def test_a_finished_thread_of_version_0_1_0_goes_on_and_its_outcome_is_typed(
+    store: InMemoryStore, saver: SqliteSaver
+) -> None:
+    agent = agent_on("finished", store, saver)
     old = agent.get_state(THREAD).values
     assert isinstance(old["outcome"], Outcome)
     result = agent.invoke({"messages": [("user", "And the press meeting?")]}, THREAD)
@@ -78,8 +87,10 @@ def test_a_finished_thread_of_version_0_1_0_goes_on_and_its_outcome_is_typed(sto
     assert result["messages"][: len(old["messages"])] == old["messages"]
 
 
-def test_a_run_that_version_0_1_0_paused_is_refused_and_its_thread_takes_a_new_message(store: InMemoryStore) -> None:
-    agent = agent_on("paused", store)
+def test_a_run_that_version_0_1_0_paused_is_refused_and_its_thread_takes_a_new_message(
+    store: InMemoryStore, saver: SqliteSaver
+) -> None:
+    agent = agent_on("paused", store, saver)
     with pytest.raises(ValueError, match="finish it with that version, or send its thread a new message"):
         agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), THREAD)
     result = agent.invoke({"messages": [("user", "Leave that. When is the meeting?")]}, THREAD)
