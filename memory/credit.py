@@ -52,7 +52,7 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
 
     If a run finishes again under the same id, its last result replaces the earlier one.
     """
-    topic = episode.topic or topic_for(episode.task, shelf.policy)
+    topic = episode.topic or (yield from topic_for(episode.task, shelf.policy))
     episode = episode.model_copy(update={"id": storable(episode.id), "topic": topic})
     kept = _mask(episode).model_copy(update={"created_at": episode.created_at or shelf.clock()})
     yield from _count(shelf, kept)

@@ -150,7 +150,7 @@ def recall(
             return False
         return item.key in items and item.key not in exclude and is_usable(item, now, tools, failure)
 
-    topic = topic or topic_for(task, policy)
+    topic = topic or (yield from topic_for(task, policy))
     holding = [items[key] for key in shelf.index.always() if key in items] if failure is None else []
     newest = sorted(
         filter(usable, holding), key=lambda item: (str(item.value.get("created_at")), item.key), reverse=True

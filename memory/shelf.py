@@ -16,7 +16,7 @@ from typing import Any
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace
-from langgraph_reflexion.driver import either
+from langgraph_reflexion.driver import Waits, call_function, either
 from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.access import (
     FORGOTTEN,
@@ -362,11 +362,11 @@ def time_in(mark: Any) -> datetime | None:
     return time if time.tzinfo is not None else None
 
 
-def topic_for(task: str, policy: MemoryPolicy) -> str:
+def topic_for(task: str, policy: MemoryPolicy) -> Waits[str]:
     """The topic of a task: what the policy's own function says, else what its words do."""
     if policy.topics is not None:
         try:
-            found = policy.topics(task)
+            found = yield call_function("The function given as `topics`", policy.topics, task)
             if not isinstance(found, str | None):
                 raise TypeError(f"it returns a word, got {found!r}")
             return found or GENERAL

@@ -193,8 +193,6 @@ class LessonWriter:
     def __init__(self, parts: Parts, state: State, config: RunnableConfig, book: LessonBook | None) -> None:
         self._parts, self._state, self._config, self._book = parts, state, config, book
         self._foreign = foreign_in(parts, state)
-        topic = topic_for(task_in(state), parts.memory.policy)
-        self._topic = None if topic == GENERAL else topic  # a lesson from a general task is for all topics
 
     def save(self, lesson: Lesson, only_for_run: str = "", *, report_refusals: bool = True) -> Waits[Written | None]:
         """The book's result for a lesson of this run and its topic. None if it was not saved.
@@ -203,7 +201,9 @@ class LessonWriter:
         quarantines it, this run may not show it either.
         """
         state, book = self._state, self._book
-        lesson = lesson.model_copy(update={"topic": self._topic, "sources": [state["about"]["id"]]})
+        topic = yield from topic_for(task_in(state), self._parts.memory.policy)
+        own_topic = None if topic == GENERAL else topic  # a lesson from a general task is for all topics
+        lesson = lesson.model_copy(update={"topic": own_topic, "sources": [state["about"]["id"]]})
         if not only_for_run:
             shown = [recalled.lesson for recalled in state["recalled"] if recalled.shown]
             for known in shown:  # it came from memory, so it is no new evidence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Annotated, Any, Self
@@ -121,9 +121,10 @@ class MemoryPolicy(_Settings):
     control_share: float = Field(
         default=0.2, ge=0, le=1, description="Share of runs from which a candidate is withheld."
     )
-    topics: Callable[[str], str] | None = Field(
+    topics: Callable[[str], str | Awaitable[str]] | None = Field(
         default=None,
-        description="A function that returns the topic of a task as one word. It replaces the built-in classifier.",
+        description="A function, sync or async, that returns the topic of a task as one word. It replaces the built-in "
+        "classifier.",
     )
     keep_runs: int = Field(
         default=10_000, ge=1, description="Episodes kept in a namespace. The oldest are deleted first."

@@ -50,6 +50,8 @@ def asked(check, answer="Bell, 1876", **settings):
         ('{"score": 82}', None, 82),
         ('{"passed": null, "score": 90}', None, 90),
         ('{"passed": true, "score": 90}\n{"score": 90, "passed": true}', None, 90),
+        ('{"evaluation": {"passed": false, "score": 85}}', False, 85),
+        ('{"result": {"verdict": {"is_satisfactory": true}}}', True, None),
     ],
 )
 def test_a_judges_json_is_read(reply, passed, score):
@@ -80,6 +82,8 @@ def test_a_judge_that_is_satisfied_and_gives_no_score_accepts(key):
         '{"passed": true, "is_satisfactory": false, "score": 90}',
         '{"thought": "fine"}',
         '{"passed": true, "score": {"accuracy": 90, "clarity": 20}}',
+        '{"dimensions": {"score": 90}}',
+        '{"first": {"passed": true}, "second": {"passed": false}}',
         "<think>It fails, I would say 10",
         "[" * 5000,
     ],

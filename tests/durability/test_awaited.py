@@ -17,7 +17,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
-from langgraph_reflexion import Limits, create_reflexion_agent
+from langgraph_reflexion import Limits, MemoryPolicy, create_reflexion_agent
 from langgraph_reflexion.nodes.models.transcript import is_paired
 from langgraph_reflexion.testing import Question, RoleModel, WordEmbeddings, call, calls, reflection, say
 
@@ -65,10 +65,15 @@ async def test_no_call_of_ours_blocks_the_event_loop(make: Make, thread: Thread,
             return say("10:00" if "10:00" not in question.text else "11:00")
         return call("search", query="Tuesday" if "weekday" in question.text else "2026-03-03")
 
+    def topic(_task: str) -> str:
+        runs("topics")
+        time.sleep(0.01)
+        return "meetings"
+
     async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "runs.db")) as saver:
         index: Any = {"dims": 64, "embed": WordEmbeddings(), "fields": ["text", "when"]}
         store = InMemoryStore(index=index)
-        given = {"protocol": protocol, "checkpointer": saver, "store": store}
+        given = {"protocol": protocol, "checkpointer": saver, "store": store, "memory": MemoryPolicy(topics=topic)}
         model, agent = make(decide, [search], prompt=prompt, checks=[free], limits=Limits(stuck_similarity=1), **given)
         config = thread()
         with blockbuster_ctx():  # any blocking call on the event loop is an error in here

@@ -459,6 +459,23 @@ def test_lessons_of_a_topic_of_your_own_fit_its_tasks_in_any_words_unless_half_o
     assert found == {"I want my money.": [refund.text], "Where can I park?": [], "Send it again, please!": []}
 
 
+@pytest.mark.req("D10", "I6")
+async def test_topics_may_be_async_and_a_sync_call_then_warns(book_on: Any, caplog: pytest.LogCaptureFixture) -> None:
+    async def topic(_task: str) -> str:
+        return "refund request"
+
+    book = book_on(InMemoryStore(), topics=topic)
+    lesson = book.add(
+        a_rule("Ask for the day of the order.", when="a customer is angry", topic="refund request")
+    ).lesson
+    for text, when in FIVE.items():
+        book.add(a_rule(text, when=when))
+    assert await book.arecall("I want my money.") == [lesson]
+    assert caplog.text == ""
+    assert book.recall("I want my money.") == []
+    assert "Classified without `topics`: NeedsAsyncError" in caplog.text
+
+
 @pytest.mark.req("D10", "D13")
 @pytest.mark.parametrize("topic", ["other", "how-to", " refund ", "r" * 100])
 def test_a_topic_of_a_common_word_or_one_that_is_tidied_finds_its_lessons(book_on: Any, topic: str) -> None:

@@ -7,6 +7,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -254,7 +255,8 @@ def read_verdict(text: str, success_score: float = 80, dimensions: Iterable[str]
         objects = [found for found in values_in(without_thinking(text)) if isinstance(found, Parsed)]
     except UnreadableError as fault:
         return _unreadable(str(fault))
-    verdicts = [(fields, found) for found in objects if (fields := _fields(found.value, named))]
+    given = [replace(found, value=_unwrapped(found.value, named)) for found in objects]
+    verdicts = [(fields, found) for found in given if (fields := _fields(found.value, named))]
     if any(found.duplicate_key is not None or _has_key_twice(found.value) for _, found in verdicts):
         return _unreadable("it gives a key twice")
     if len({json.dumps(fields, sort_keys=True) for fields, _ in verdicts}) != 1:
@@ -262,6 +264,16 @@ def read_verdict(text: str, success_score: float = 80, dimensions: Iterable[str]
             "it gives several different verdicts" if verdicts else "it holds no JSON object of a verdict"
         )
     return _verdict(verdicts[0][0], success_score)
+
+
+def _unwrapped(value: Any, dimensions: Set[str]) -> Any:
+    """The object inside others that hold nothing else, as in `{"verdict": {...}}`. A dimension is no wrapper."""
+    while isinstance(value, dict) and len(value) == 1:
+        [(key, inner)] = value.items()
+        if not isinstance(inner, dict) or fold_key(key) in {"dimensions", *dimensions}:
+            break
+        value = inner
+    return value
 
 
 def _unreadable(why: str) -> Verdict:
