@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from langgraph_reflexion.schemas import Depth
 
@@ -28,17 +28,9 @@ Score = Annotated[float, Field(ge=0, le=100), AfterValidator(_out_of_100)]
 
 
 class _Settings(BaseModel):
-    """Frozen and strict: an unknown setting raises an error."""
+    """Frozen and strict: an unknown setting, or a bool for a number, raises an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _is_bool_or_not(cls, value: Any, info: ValidationInfo) -> Any:
-        is_switch = cls.model_fields[str(info.field_name)].annotation is bool
-        if isinstance(value, bool) != is_switch:
-            raise ValueError(f"must {'be True or False' if is_switch else 'not be a bool'}, got {value!r}")
-        return value
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class Limits(_Settings):
@@ -104,7 +96,9 @@ class MemoryPolicy(_Settings):
     """What is remembered, where it is saved, and how much of it is shown."""
 
     namespace: Namespace | None = Field(
-        default=None, description="Where lessons live. `{user_id}` and other fields are filled from the context."
+        default=None,
+        strict=False,
+        description="Where lessons live. `{user_id}` and other fields are filled from the context.",
     )
     max_lessons: int = Field(default=3, ge=0, description="Lessons shown at a time.")
     lesson_tokens: int = Field(default=400, ge=0, description="Tokens the shown lessons may take.")
@@ -136,7 +130,7 @@ class MemoryPolicy(_Settings):
     )
     approve: bool = Field(default=False, description="Show a lesson only after a person has approved it.")
     trusted_tools: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
-        default=(), description="Names of tools whose output may be copied into lessons."
+        default=(), strict=False, description="Names of tools whose output may be copied into lessons."
     )
     read: bool = Field(default=True, description="Show lessons.")
     write: bool = Field(default=True, description="Keep lessons, episodes and records.")
@@ -145,13 +139,6 @@ class MemoryPolicy(_Settings):
         description="Give each user a namespace below this one. The user is the one that the server authenticated, "
         "else `user_id` in the context, else `user_id` in the config's `configurable`.",
     )
-
-    @field_validator("namespace", "trusted_tools", mode="before")
-    @classmethod
-    def _is_no_text(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            raise ValueError(f"must be a tuple of texts, got the text {value!r}; write ({value!r},)")
-        return value
 
     @field_validator("guard")
     @classmethod
