@@ -1,4 +1,4 @@
-"""The page folds and colours on a terminal only, and lets nothing hidden through."""
+"""The page has colours on a terminal only, folds nothing, and lets nothing hidden through."""
 
 from __future__ import annotations
 
@@ -45,52 +45,22 @@ def test_without_colour_nothing_is_bold_either(monkeypatch):
     assert page.getvalue() == "A lesson\n  kind: rule\n"
 
 
-def test_a_paragraph_is_folded_under_itself_after_its_mark():
-    file = io.StringIO()
-    Page(file, width=30).line("one two three four five six seven eight", lead="   1  ", mark="→")
-    assert file.getvalue() == "   1  → one two three four\n        five six seven eight\n"
+def test_the_further_lines_of_a_text_are_indented_as_its_first():
+    Page(file := io.StringIO()).line("one two\nthree", lead="   1  ", mark="→")
+    assert file.getvalue() == "   1  → one two\n        three\n"
 
 
-def test_a_table_is_folded_on_a_terminal_and_a_row_is_a_line_elsewhere():
-    lines = {}
-    for file in (Terminal(), io.StringIO()):
-        Page(file).table(HEAD, ROWS)
-        lines[file.isatty()] = ANSI.sub("", file.getvalue()).splitlines()
-    assert lines[False] == ["ID  LESSON", *(f"{id}  {text}" for id, text in ROWS)]
-    assert len(lines[True]) > 3
-    assert all(len(line) <= 36 for line in lines[True])
-
-
-def test_if_the_last_cell_has_no_room_next_to_the_others_it_is_below_them():
-    Page(file := Terminal()).table(("RUN", "WHEN", "TASK"), [("285fe03b-614b", "2026-11-23", "Plan the meeting. " * 3)])
-    assert ANSI.sub("", file.getvalue()).splitlines() == [
-        "RUN            WHEN",
-        "  TASK",
-        "285fe03b-614b  2026-11-23",
-        "  Plan the meeting. Plan the",
-        "  meeting. Plan the meeting.",
-    ]
-
-
-def test_a_command_to_copy_is_not_folded():
-    Page(file := Terminal()).command("x " * 40)
-    assert file.getvalue().count("\n") == 1
-
-
-def test_the_lines_of_an_answer_that_comes_in_pieces_are_indented():
-    page = Page(file := io.StringIO())
-    for piece in ("   1  ", "one [b]", "two\n", "three"):
-        page.write(piece)
-    page.end_line()
-    assert file.getvalue() == "   1  one [b]two\n      three\n"
+@pytest.mark.parametrize("file", [Terminal, io.StringIO])
+def test_a_row_is_one_line_on_a_terminal_too_and_its_columns_are_aligned(file):
+    Page(page := file()).table(HEAD, ROWS)
+    lines = ANSI.sub("", page.getvalue()).splitlines()
+    assert lines == ["ID  LESSON", *(f"{id}  {text}" for id, text in ROWS)]
 
 
 @pytest.mark.parametrize("hidden", ["\x1b[2J", "\x1b]0;title\x07", "\x07", "\x9b31m", "\r", "\u202e", "\u2066", "\x00"])
 def test_control_characters_do_not_reach_a_terminal(hidden):
     page = Page(file := io.StringIO())
     page.line(f"be{hidden}fore")
-    page.write(f"be{hidden}fore")
-    page.command(f"be{hidden}fore")
     page.table(HEAD, [("a", f"be{hidden}fore")])
     page.data({"text": f"be{hidden}fore"})
     assert not set(hidden) & set("\x1b\x07\x9b\r\u202e\u2066\x00") & set(file.getvalue())
@@ -107,5 +77,5 @@ def test_characters_outside_an_encoding_are_replaced_escaped_or_dropped():
     Page(file).data("会")
     assert file.buffer.getvalue() == b'? 11:00\n"\\u4f1a"\n'
     file = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    Page(file).write("会\ud800b")
-    assert file.buffer.getvalue() == "会b".encode()
+    Page(file).line("会\ud800b")
+    assert file.buffer.getvalue() == "会b\n".encode()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 
@@ -10,9 +9,6 @@ import pytest
 
 from langgraph_reflexion import Outcome
 from langgraph_reflexion.cli import main
-from langgraph_reflexion.cli.commands import build_parser
-from langgraph_reflexion.cli.console import Page
-from langgraph_reflexion.cli.run import run
 from langgraph_reflexion.testing import ask, call, reflection, replan, say
 from model_server import ModelServer
 
@@ -74,26 +70,6 @@ def test_the_trace_shows_calls_failures_reflections_lessons_and_the_answer(capsy
     assert out.splitlines()[: len(lines)] == lines
     assert out.count("The sum is three.") == 1
     assert "1 lesson written, gone with this command; --store FILE keeps them" in out
-
-
-@pytest.mark.req("I6")
-@pytest.mark.parametrize("protocol", ["tools", "json"])
-def test_the_answer_is_printed_word_by_word(protocol):
-    class Kept(io.StringIO):
-        def __init__(self) -> None:
-            super().__init__()
-            self.parts: list[str] = []
-
-        def write(self, text: str) -> int:
-            self.parts.append(text)
-            return super().write(text)
-
-    file = Kept()
-    with ModelServer([say("one two three")]) as server:
-        argv = ["run", "Count.", *MODEL, "--base-url", server.url, "--protocol", protocol]
-        assert run(build_parser().parse_args(argv), Page(file)) == 0
-    words = [part.strip() for part in file.parts if part.strip()]
-    assert words[:4] == ["1", "one", "two", "three"]
 
 
 def test_an_invalid_decision_is_reported_and_repaired_in_the_same_step(capsys, tools):

@@ -28,7 +28,7 @@ def lines_of(model, checks=(), **limits):
     """What is told of a run, without the moment it took."""
     agent = create_reflexion_agent(model, [look], checks=checks, limits=Limits(**limits))
     file = io.StringIO()
-    trace = Trace(page := Page(file, width=100))
+    trace = Trace(page := Page(file))
     for mode, part in agent.stream({"messages": [("user", "Find it.")]}, stream_mode=STREAM):
         trace.show(mode, part)
     ending(page, trace.outcome)

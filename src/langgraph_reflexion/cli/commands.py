@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         if error.errno == errno.EPIPE:  # the reader of a pipe may close it, as `head` does
             return status
-    Page(sys.stderr).command(f"{NAME}: {message}")
+    Page(sys.stderr).line(f"{NAME}: {message}")
     return status
 
 

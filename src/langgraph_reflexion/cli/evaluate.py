@@ -127,7 +127,7 @@ async def _evaluate(args: argparse.Namespace, experiment: Experiment, folder: Pa
             except asyncio.CancelledError:
                 bar.stop()
                 page.line(f"interrupted: {len(new)} more tasks are saved in {folder}. To continue:", "yellow", mark="✗")
-                page.command(shlex.join(["langgraph-reflexion", *sys.argv[1:]]), "bold", lead="  ")
+                page.line(shlex.join(["langgraph-reflexion", *sys.argv[1:]]), "bold", lead="  ")
                 return 130
         ids = {task.id for task in experiment.tasks}
         found = {name: [result for result in all_ if result.task in ids] for name, all_ in results.items()}
@@ -148,7 +148,7 @@ def _show_results(
     about = f"{len(tasks)} tasks of {args.tasks}, {figures}, up to {args.trials} trials a task."
     report = write_report(folder, results, tasks, args.trials, figures, " ".join([about, *notes]))
     for line in (*format_table(results, args.trials, figures), *notes, f"Trials and curves: {report}"):
-        page.command(line)
+        page.line(line)
     if args.json:
         gains = {name: gain.as_data() for name, gain in compare_with_baselines(results).items()}
         Page(sys.stdout).data(

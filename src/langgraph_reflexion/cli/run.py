@@ -53,14 +53,12 @@ async def _run(args: argparse.Namespace, page: Page, agent: Any) -> int:
         async for mode, part in agent.astream({"messages": [("user", args.task)]}, stream_mode=STREAM):
             trace.show(mode, part)
     except asyncio.CancelledError:
-        trace.end_line()
         page.line(f"interrupted after {count_of(trace.steps, 'step')}", "yellow", lead=INDENT, mark="✗")
         _show_lessons(args, page, trace)
         return 130
     except BrokenPipeError:  # of our own output
         raise
     except Exception as error:  # an error that only a person can fix, of any provider or tool
-        trace.end_line()
         logger.debug("The run ended with an exception", exc_info=True)
         page.line(f"{type(error).__name__}: {summarize(error)}", "red", lead=INDENT, mark="✗")
         if args.protocol != "json" and "tool" in str(error) and "support" in str(error):

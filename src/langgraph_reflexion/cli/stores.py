@@ -145,7 +145,7 @@ class Session:
         elif not isinstance(text, str):
             text()
         elif text:
-            self.page.command(text)
+            self.page.line(text)
         return 0
 
     def show_rows(self, data: Sequence[Any], head: Sequence[str], rows: Sequence[Sequence[str]], of: str = "") -> int:
@@ -182,7 +182,7 @@ class Session:
             return True
         if not sys.stdin.isatty():
             raise WrongUse("this deletes permanently, and there is no terminal to ask at: add --yes")
-        Page(sys.stderr).write(f"{question} [y/N] ")
+        Page(sys.stderr).line(f"{question} [y/N]")
         sure = sys.stdin.readline().strip().lower() in ("y", "yes")
         if not sure:
             note("Nothing was removed.")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from langchain_core.messages import AIMessageChunk, ToolMessage
+from langchain_core.messages import ToolMessage
 from langgraph.types import StreamMode
 
 from langgraph_reflexion import Failure, Outcome
@@ -30,21 +30,18 @@ class Trace:
         """How the run ended; `None` until then."""
         self._page = page
         self._last_number = 0
-        self._repairing = False
-        self._streaming: str | None = None
         self._calls = 0
         self._answer = ""
 
     def show(self, mode: str, part: Any) -> None:
         """Print one part of the stream."""
         if mode == "messages":
-            self._show_message(*part)
+            if isinstance(part[0], ToolMessage):
+                self._show_result(part[0])
             return
-        streamed = self._streaming is not None
-        self.end_line()
         match part["type"]:
             case "step":
-                self._show_step(part, streamed)
+                self._show_step(part)
             case "failure":
                 self._show_failure(Failure.model_validate(part["failure"]))
             case "recalled":
@@ -59,52 +56,35 @@ class Trace:
             case "outcome":
                 self.outcome = Outcome.model_validate(part["outcome"])
 
-    def end_line(self) -> None:
-        """End a line that is still being streamed."""
-        if self._streaming is not None:
-            self._page.end_line()
-            self._streaming = None
-
-    def _show_message(self, message: Any, metadata: Mapping[str, Any]) -> None:
-        if isinstance(message, ToolMessage):
-            self._show_result(message)
-        elif isinstance(message, AIMessageChunk) and metadata.get("langgraph_node") == "decide" and message.text:
-            if self._streaming != message.id:
-                self.end_line()
-                self._page.write(self._margin(self.steps + (0 if self._repairing else 1)))
-                self._streaming = message.id
-            self._page.write(message.text)
-
     def _show_result(self, message: ToolMessage) -> None:
         if message.name in CONTROLS:
             return
-        self.end_line()
         tool = f"{message.name}: " if self._calls > 1 else ""
         if message.status == "error":
             self._line("✗", tool + shorten(message.text.removeprefix("Error: ")), "red")
         else:
             self._line("←", tool + shorten(message.text))
 
-    def _show_step(self, event: Event, streamed: bool) -> None:
+    def _show_step(self, event: Event) -> None:
         self.steps = event["step"]
-        self._repairing = event["decided"] == "invalid"
         decision = event["read"]
         if decision is None:
             return
         self._calls, self._answer = len(decision["calls"]), decision["final"] or ""
-        if decision["thought"].strip() and not streamed:
+        if decision["thought"].strip():
             self._line("", shorten(decision["thought"]), "dim")
         for call in decision["calls"]:
             self._line("→", format_call(call), "cyan")
         match event["decided"]:
-            case "finish" | "refusal" if not streamed:
+            case "finish":
                 self._line("", self._answer)
+            case "refusal":
+                self._line("", self._answer)
+                self._line("✗", "the model refuses", "red")
             case "replan":
                 self._line("·", f"replans: {shorten(self._answer)}", "magenta")
             case "ask_user":
                 self._line("?", f"asks: {self._answer}", "yellow")
-        if event["decided"] == "refusal":
-            self._line("✗", "the model refuses", "red")
 
     def _show_failure(self, failure: Failure) -> None:
         if failure.signal == "tool_error":  # shown with the tool's result
@@ -114,7 +94,6 @@ class Trace:
         self._line("✗", text, "red")
 
     def _show_reflection(self, event: Event) -> None:
-        self._repairing = False
         reflection = event["reflection"]
         if reflection is None:
             self._line("↻", "reflects, but the reflection cannot be read", "magenta")
