@@ -402,13 +402,6 @@ def test_lessons_are_read_from_a_pipe(run_cli, monkeypatch):
     assert run_cli("import", "-").startswith("1 lesson added")
 
 
-@pytest.mark.usefixtures("ids")
-def test_a_closed_standard_input_is_an_empty_one(run_cli, refused, monkeypatch):
-    for ask in (lambda: run_cli("import", "-"), lambda: refused("forget", "x")):
-        monkeypatch.setattr(sys, "stdin", None)
-        assert ask().startswith(("0 lessons added", "langgraph-reflexion: there is no lesson 'x'"))
-
-
 # ---------------------------------------------------------------- wrong use
 
 

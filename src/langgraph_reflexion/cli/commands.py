@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import errno
-import io
-import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -17,26 +14,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from langgraph_reflexion.cli.interrupts import begin_work
-
 NAME = "langgraph-reflexion"
-ASYNC = ("run.run", "evaluate.evaluate")
 MAX_TRIALS = 50
 """Maximum attempts at a task, so that the table has room for them."""
 MAX_AGE = 36_500
 """Days that a date can be counted back: a hundred years."""
 FILTERS = ("kind", "status", "topic", "tag", "origin")
 """The filters for lists of lessons."""
-UNWRITABLE = (errno.EPIPE, errno.ENOSPC, errno.EIO)
-"""Errors of the standard output."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted."""
-    sys.stdin = sys.stdin or io.StringIO()  # closed by the shell, as `<&-` does
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 — as long as the process
+    """The exit status: 0 success, 1 failure, 2 wrong usage."""
     try:
         args = build_parser().parse_args(argv)
     except SystemExit as end:
@@ -47,38 +35,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     from langgraph_reflexion.cli.console import Page, WrongUse
     from langgraph_reflexion.errors import ReflexionError
 
+    module, function = args.run.split(".")
     try:
-        trace_to_stderr = args.run in ASYNC and args.json
-        return _run_command(args, Page(sys.stderr if trace_to_stderr else sys.stdout))
+        command: Callable[..., int] = getattr(import_module(f"langgraph_reflexion.cli.{module}"), function)
+        return command(args, Page(sys.stdout))
     except WrongUse as error:
         message, status = str(error), 2
     except ReflexionError as error:
         message, status = str(error), 1
-    except KeyboardInterrupt:
-        message, status = "interrupted", 130
+    except BrokenPipeError:  # the reader of a pipe may close it, as `head` does
+        # Python would complain when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except OSError as error:
-        status = 1
-        if error.filename is not None:
-            message = f"{error.filename}: {error.strerror}"
-        elif error.errno in UNWRITABLE:
-            message = f"the output cannot be written: {error.strerror}"
-            # Python would complain again when it flushes at the end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        else:
+        if error.filename is None:
             raise
-        if error.errno == errno.EPIPE:  # the reader of a pipe may close it, as `head` does
-            return status
+        message, status = f"{error.filename}: {error.strerror}", 1
     Page(sys.stderr).line(f"{NAME}: {message}")
     return status
-
-
-def _run_command(args: argparse.Namespace, page: Any) -> int:
-    """Import the command's module, and call its function with the options and a page to write to."""
-    module, function = args.run.split(".")
-    command: Callable[..., int] = getattr(import_module(f"langgraph_reflexion.cli.{module}"), function)
-    if args.run not in ASYNC:  # those import more, and begin with their event loop
-        begin_work()
-    return command(args, page)
 
 
 # ------------------------------------------------------------ options
@@ -138,10 +112,7 @@ def _add_run(commands: Any) -> None:
     add("--base-url", metavar="URL", type=url, help="a server that speaks OpenAI's protocol")
     add("--tools", metavar="MODULE:NAME", help="a list of tools in your own module")
     add("--protocol", choices=("auto", "tools", "json"), default="auto", help="how the model calls tools")
-    add("--max-steps", metavar="N", type=positive, help="maximum number of decisions")
-    add("--deadline", metavar="SECONDS", type=seconds, help="maximum time")
     add("--store", metavar="FILE", help="keep lessons in this file, or at a postgresql:// address")
-    add("--json", action="store_true", help="print the outcome as JSON, and the trace on stderr")
 
 
 def _add_eval(commands: Any) -> None:
@@ -167,7 +138,7 @@ def _add_eval(commands: Any) -> None:
     add("--base-url", metavar="URL", type=url, help="a server that speaks OpenAI's protocol")
     for role in ("judge", "reflector"):
         add(f"--{role}-base-url", metavar="URL", type=url, help=f"the {role}'s server, else --base-url")
-    add("--temperature", metavar="T", type=finite, help="the model's temperature")
+    add("--temperature", metavar="T", type=float, help="the model's temperature")
     add("--protocol", choices=("auto", "tools", "json"), default="auto", help="how ReAct set-ups call tools")
     add("--tools", metavar="MODULE:NAME", help="tools of the ReAct set-ups; by default a search over the passages")
     add("--context", choices=("supporting", "all"), default="supporting", help="passages for set-ups with context")
@@ -182,7 +153,6 @@ def _add_eval(commands: Any) -> None:
     add("--lessons", action="store_true", help="keep lessons from task to task, separately for each set-up")
     add("--out", metavar="FOLDER", type=Path, help="the folder for the results (eval-TASKS)")
     add("--dry-run", action="store_true", help="only say how much there is to do")
-    add("--json", action="store_true", help="print the figures as JSON, and the table on stderr")
 
 
 def _add_compare(commands: Any) -> None:
@@ -196,7 +166,6 @@ def _add_compare(commands: Any) -> None:
     add("first", metavar="A", type=Path, help="the folder of a run")
     add("second", metavar="B", type=Path, help="the folder of another run")
     add("--setups", metavar="A,B", type=names, help="a set-up of the first and one of the second")
-    add("--json", action="store_true", help="print the figures as JSON")
 
 
 def _add_memory(commands: Any) -> None:
@@ -331,26 +300,6 @@ def whole(least: int, most: int | None = None) -> Callable[[str], int]:
 
 
 positive = whole(1)
-
-
-def finite(text: str) -> float:
-    """A number that is not infinite."""
-    return _number(text, "a finite number", above=-math.inf)
-
-
-def seconds(text: str) -> float:
-    """A length of time."""
-    return _number(text, "a number of seconds above 0", above=0)
-
-
-def _number(text: str, what: str, above: float) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not above < value < math.inf:
-        raise argparse.ArgumentTypeError(f"must be {what}, got {text!r}")
-    return value
 
 
 def time(text: str) -> datetime:

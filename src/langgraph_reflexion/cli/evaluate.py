@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,7 +25,7 @@ from langgraph_reflexion.cli.compare import flatten, format_seconds
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, wrong_values
 from langgraph_reflexion.cli.parts import load_object, load_tools, make_model, run_async
 from langgraph_reflexion.evals.experiment import Experiment, run_experiment
-from langgraph_reflexion.evals.figures import compare_with_baselines, format_table, make_rows
+from langgraph_reflexion.evals.figures import format_table
 from langgraph_reflexion.evals.grading import check_for
 from langgraph_reflexion.evals.ledger import LedgerError, Result, figures_of, load_results, lock_folder
 from langgraph_reflexion.evals.report import write_report
@@ -149,14 +149,6 @@ def _show_results(
     report = write_report(folder, results, tasks, args.trials, figures, " ".join([about, *notes]))
     for line in (*format_table(results, args.trials, figures), *notes, f"Trials and curves: {report}"):
         page.line(line)
-    if args.json:
-        gains = {name: gain.as_data() for name, gain in compare_with_baselines(results).items()}
-        Page(sys.stdout).data(
-            [
-                {"figures": figures, **asdict(row), "accuracy": row.accuracy, "gain": gains.get(row.setup)}
-                for row in make_rows(results, args.trials)
-            ]
-        )
 
 
 def _describe_context(tasks: Sequence[Task], choice: str) -> str:

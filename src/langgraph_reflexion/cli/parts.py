@@ -14,7 +14,6 @@ from langchain_core.language_models import BaseChatModel
 
 from langgraph_reflexion import ModelError
 from langgraph_reflexion.cli.console import WrongUse, summarize
-from langgraph_reflexion.cli.interrupts import begin_work
 from langgraph_reflexion.driver import model_named, start_thread
 
 T = TypeVar("T")
@@ -76,7 +75,6 @@ def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a command's coroutine; Ctrl-C cancels it."""
     with asyncio.Runner() as runner:
         runner.get_loop().set_default_executor(DaemonThreads())
-        begin_work()
         return runner.run(coroutine)
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
-import sys
 from contextlib import nullcontext
 from typing import Any
 
-from langgraph_reflexion import Limits, create_reflexion_agent
+from langgraph_reflexion import create_reflexion_agent
 from langgraph_reflexion.cli.console import INDENT, Page, WrongUse, count_of, summarize, wrong_values
 from langgraph_reflexion.cli.parts import load_tools, make_model, run_async
 from langgraph_reflexion.cli.stores import open_store
@@ -32,15 +31,8 @@ def run(args: argparse.Namespace, page: Page) -> int:
     decisions.setLevel(logging.ERROR)
     try:
         with open_store(args.store, create=True) if args.store is not None else nullcontext() as store:
-            limits = {name: getattr(args, name) for name in ("max_steps", "deadline")}
             with wrong_values():
-                agent = create_reflexion_agent(
-                    model,
-                    tools,
-                    limits=Limits(**{name: value for name, value in limits.items() if value is not None}),
-                    protocol=args.protocol,
-                    store=store,
-                )
+                agent = create_reflexion_agent(model, tools, protocol=args.protocol, store=store)
             return run_async(_run(args, page, agent))
     finally:
         decisions.setLevel(level)
@@ -69,8 +61,6 @@ async def _run(args: argparse.Namespace, page: Page, agent: Any) -> int:
         raise RuntimeError("The run ended without an outcome")
     show_outcome(page, outcome)
     _show_lessons(args, page, trace)
-    if args.json:
-        Page(sys.stdout).data(outcome.model_dump(mode="json"))
     return 0 if outcome.status in ("success", "unverified") else 1
 
 
