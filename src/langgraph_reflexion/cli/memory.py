@@ -106,13 +106,13 @@ class BookSession(Session):
             data.append({**vars(run), "written": wrote})
             when, counts = format_value(run.created_at), (str(len(run.shown)), str(len(wrote)))
             rows.append((run.id, when, outcome_of(run), *counts, run.task))
-        return self.show_rows(data, ("RUN", "WHEN", "OUTCOME", "SHOWN", "WROTE", "TASK"), rows, "episodes")
+        return self.show_rows(data, ("RUN", "WHEN", "OUTCOME", "SHOWN", "WROTE", "TASK"), rows)
 
     def do_explain(self) -> int:
         given = self.args.id
         runs = [run.id for run in self.book.episodes(1 if given is None else None)]
         if not runs:
-            raise WrongUse(self.describe_empty("episodes"))
+            raise WrongUse(self.describe_empty())
         found = self.book.explain(runs[0] if given is None else self.full_id(given, runs, "run"))
         return self.show(found, lambda: self._show_run(found))
 

@@ -29,21 +29,19 @@ _LABEL = re.compile(r"[^{}\x00-\x1f\x7f\ud800-\udfff]+")
 
 
 @contextmanager
-def open_store(address: str | None, *, create: bool = False, hint: str = "") -> Iterator[BaseStore]:
-    """The store at an address, closed afterwards. A missing one is created or refused with a hint how to create it."""
+def open_store(address: str | None, *, create: bool = False) -> Iterator[BaseStore]:
+    """The store at an address, closed afterwards. A missing one is created or refused."""
     if address is None:
         raise WrongUse("name a store: --store FILE or --store postgresql://…")
     if address.startswith(("postgresql://", "postgres://")):
-        with _open_postgres(address, create, hint) as store:
+        with _open_postgres(address, create) as store:
             yield store
         return
     file = Path(address).expanduser()  # no shell does it in `--store=~/lessons.db`
     if "://" in address:
         raise WrongUse(f"--store takes a file or postgresql://…, got {hide_password(address)}")
     if not create and not file.exists():
-        raise WrongUse(f"--store {hide_password(address)}: there is no such file{hint}")
-    if not create and file.is_file() and not file.stat().st_size:
-        raise WrongUse(f"--store {address}: the file is empty{hint}")
+        raise WrongUse(f"--store {hide_password(address)}: there is no such file")
     try:
         opened = _open_sqlite_store(file) if _is_sqlite_store(file) else FaissStore(file)
     except StoreError as error:
@@ -73,7 +71,7 @@ def _is_sqlite_store(file: Path) -> bool:
 
 
 @contextmanager
-def _open_postgres(address: str, create: bool, hint: str) -> Iterator[BaseStore]:
+def _open_postgres(address: str, create: bool) -> Iterator[BaseStore]:
     place = hide_password(address)
     try:
         import psycopg
@@ -87,7 +85,7 @@ def _open_postgres(address: str, create: bool, hint: str) -> Iterator[BaseStore]
                 store.setup()
             yield store
     except psycopg.errors.UndefinedTable as error:
-        raise WrongUse(f"--store {place}: this database holds no LangGraph store{hint}") from error
+        raise WrongUse(f"--store {place}: this database holds no LangGraph store") from error
     except psycopg.Error as error:
         raise StoreError(f"the store {place} cannot be used: {summarize(error)}") from error
 
@@ -97,9 +95,7 @@ def _open_postgres(address: str, create: bool, hint: str) -> Iterator[BaseStore]
 
 def run_verb(session: Callable[[BaseStore, argparse.Namespace, Page], Session], args: Any, page: Page) -> int:
     """Run the verb of a command on the store that the options name. Returns the exit status."""
-    create = getattr(args, "create", None)
-    hint = "; --create makes a store there" if create is False else ""
-    with open_store(args.store, create=bool(create), hint=hint) as store:
+    with open_store(args.store, create=getattr(args, "create", False)) as store:
         verb: Callable[[], int] = getattr(session(store, args, page), f"do_{args.verb}")
         return verb()
 
@@ -117,7 +113,7 @@ class Session:
 
     @cached_property
     def namespace(self) -> Namespace:
-        """The given namespace, else the only one with data, else the default one."""
+        """The given namespace, else the only one with data. In an empty store it is the default one."""
         given: str | None = self.args.namespace
         if given is not None:
             parts = given.strip("/").split("/")
@@ -126,12 +122,9 @@ class Session:
             # As in a run, the dots of a user's id are escaped.
             return tuple(label(part) if "." in part or part == "langgraph" else part for part in parts)
         held = namespaces_in(self.store, self.collection) or namespaces_in(self.store, "episodes")
-        if len(held) > 1 and DEFAULT_NAMESPACE not in held:
-            raise WrongUse(f"choose one with --namespace: {_list_namespaces(held)}")
         if len(held) > 1:
-            others = [namespace for namespace in held if namespace != DEFAULT_NAMESPACE]
-            note(f"Showing {'/'.join(DEFAULT_NAMESPACE)}; there is also {_list_namespaces(others)}")
-        return held[0] if len(held) == 1 else DEFAULT_NAMESPACE
+            raise WrongUse(f"choose one with --namespace: {_list_namespaces(held)}")
+        return held[0] if held else DEFAULT_NAMESPACE
 
     @property
     def place(self) -> str:
@@ -148,10 +141,10 @@ class Session:
             self.page.line(text)
         return 0
 
-    def show_rows(self, data: Sequence[Any], head: Sequence[str], rows: Sequence[Sequence[str]], of: str = "") -> int:
-        """Print a table, or the data as JSON. If there are no rows, a note says why, as `describe_empty` does."""
+    def show_rows(self, data: Sequence[Any], head: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+        """Print a table, or the data as JSON. If there are no rows, a note says so."""
         if not rows:
-            note(self.describe_empty(of))
+            note(self.describe_empty())
         return self.show(data, lambda: self.page.table(head, rows))
 
     def full_id(self, given: str, ids: Collection[str], thing: str) -> str:
@@ -163,18 +156,10 @@ class Session:
             raise WrongUse(f"there is no {thing} {given!r} in {self.place}")
         return meant[0]
 
-    def describe_empty(self, collection: str = "") -> str:
-        """Why nothing was found in a collection, this command's unless another is given, and where there is something.
-
-        The collections are those of the store: lessons, notebook, episodes.
-        """
-        collection = collection or self.collection
-        held = namespaces_in(self.store, collection)
-        if self.namespace in held:
-            return f"Nothing in {self.place} matches."
-        things = {"notebook": "findings", "episodes": "runs"}.get(collection, collection)
-        elsewhere = f"; there are {things} in {_list_namespaces(held)}" if held else ", nor anywhere else in this store"
-        return f"There are no {things} in {self.place}{elsewhere}."
+    def describe_empty(self) -> str:
+        """That nothing was found, and which namespaces hold something of this kind."""
+        held = namespaces_in(self.store, self.collection)
+        return f"Nothing found in {self.place}. Namespaces with {self.collection}: {_list_namespaces(held) or 'none'}."
 
     def confirm(self, question: str) -> bool:
         """Whether the user allows a permanent deletion, with `--yes` or at the terminal."""
