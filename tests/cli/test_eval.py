@@ -74,20 +74,11 @@ def run_cli(capsys: pytest.CaptureFixture[str], *argv: str, status: int = 0) -> 
 
 
 @pytest.mark.req("L1", "L2", "L10")
-def test_an_experiment_ends_with_a_table_curves_and_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_an_experiment_ends_with_a_table_and_curves(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     printed = run_cli(capsys, "towns.jsonl", "--setups", "cot,cot+reflexion", "--model", "simulated")
     for part in ("trial 5", "Published", "29 %", "at once", "simulated student, seed 0"):
         assert part in printed
-    page = (tmp_path / "eval-towns" / "report.html").read_text(encoding="utf-8")
-    for part in (
-        "simulated student",
-        "Old Harrow 3",
-        "guess 0",
-        "Reflections",
-        "<svg",
-        "right answer is: River 3",
-    ):
-        assert part in page
+    assert "Curves: eval-towns/curves.svg. Trials: eval-towns/results.jsonl." in printed
     assert "simulated student" in (tmp_path / "eval-towns" / "curves.svg").read_text(encoding="utf-8")
 
 
@@ -355,14 +346,6 @@ def test_a_check_of_your_own_grades_every_answer(
 )
 def test_a_check_that_cannot_be_asked_is_wrong_use(capsys: pytest.CaptureFixture[str], words: list[str], printed: str):
     assert printed in run_cli(capsys, "towns.jsonl", "--model", "simulated", *words, status=2)
-
-
-def test_the_report_lists_the_tasks_in_their_files_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    rows = [{**TASKS[0], "id": f"n{number}"} for number in (1, 2, 10)]
-    (tmp_path / "towns.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    run_cli(capsys, "towns.jsonl", "--setups", "cot", "--model", "simulated", "--trials", "1")
-    page = (tmp_path / "eval-towns" / "report.html").read_text(encoding="utf-8")
-    assert re.findall(r">(n\d+): (?:solved|not solved)", page) == ["n1", "n2", "n10"]
 
 
 def started(server: ModelServer, *more: str) -> subprocess.Popen[str]:

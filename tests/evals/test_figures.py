@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from langgraph_reflexion.evals.curves import draw_curves
 from langgraph_reflexion.evals.figures import (
     compare_results,
     compare_with_baselines,
@@ -13,7 +14,6 @@ from langgraph_reflexion.evals.figures import (
     wilson,
 )
 from langgraph_reflexion.evals.ledger import Result
-from langgraph_reflexion.evals.report import draw_curves
 from langgraph_reflexion.evals.setups import SETUPS
 
 

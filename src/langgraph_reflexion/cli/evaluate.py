@@ -24,11 +24,11 @@ from langgraph_reflexion import FaissStore, ReflexionError, create_trial_graph
 from langgraph_reflexion.cli.compare import flatten, format_seconds
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, wrong_values
 from langgraph_reflexion.cli.parts import load_object, load_tools, make_model, run_async
+from langgraph_reflexion.evals.curves import draw_curves
 from langgraph_reflexion.evals.experiment import Experiment, run_experiment
-from langgraph_reflexion.evals.figures import format_table
+from langgraph_reflexion.evals.figures import format_table, make_rows
 from langgraph_reflexion.evals.grading import check_for
-from langgraph_reflexion.evals.ledger import LedgerError, Result, figures_of, load_results, lock_folder
-from langgraph_reflexion.evals.report import write_report
+from langgraph_reflexion.evals.ledger import RESULTS, LedgerError, Result, figures_of, load_results, lock_folder
 from langgraph_reflexion.evals.setups import find_setups
 from langgraph_reflexion.evals.student import SIMULATION, is_simulated, make_student
 from langgraph_reflexion.evals.tasks import Task, load_tasks
@@ -145,9 +145,11 @@ def _show_results(
     notes = [SIMULATION] if is_simulated(args.model) else []
     if any(setup.context for setup in experiment.setups):
         notes.append(_describe_context(tasks, args.context))
-    about = f"{len(tasks)} tasks of {args.tasks}, {figures}, up to {args.trials} trials a task."
-    report = write_report(folder, results, tasks, args.trials, figures, " ".join([about, *notes]))
-    for line in (*format_table(results, args.trials, figures), *notes, f"Trials and curves: {report}"):
+    curves = folder / "curves.svg"
+    lines = {f"{row.setup} {row.accuracy:.0f} %": row.by_trial for row in make_rows(results, args.trials)}
+    curves.write_text(draw_curves(lines, figures), encoding="utf-8")
+    places = f"Curves: {curves}. Trials: {folder / RESULTS}."
+    for line in (*format_table(results, args.trials, figures), *notes, places):
         page.line(line)
 
 
