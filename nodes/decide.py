@@ -23,19 +23,21 @@ from langgraph_reflexion.nodes.models.prompt import (
     lessons_at_start,
     with_failure_turn,
 )
-from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED, Json
+from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED, Json, Native, written_call
 from langgraph_reflexion.nodes.models.streaming import StreamedFinal
 from langgraph_reflexion.nodes.models.transcript import (
     answer_to,
     bounded,
+    call_ids,
     fenced,
     paired,
+    readable,
     shortened,
     with_ids,
 )
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.schemas import Decision, Failure, Usage
-from langgraph_reflexion.state import PendingDecision, State, Update, last_id
+from langgraph_reflexion.state import PendingDecision, State, Update, last_id, last_turn
 from langgraph_reflexion.text.literals import fingerprint
 
 logger = logging.getLogger(__name__)
@@ -174,6 +176,9 @@ def _problem_with(parts: Parts, decision: Decision) -> Invalid | None:
     protocol, tools = parts.actor.protocol, parts.tools
     if decision.action in CONTROLS and decision.action not in protocol.controls:
         return Invalid("rule_violation", f"the action `{decision.action}` is not available to this agent")
+    is_answer = isinstance(protocol, Native) and bool(decision.final)
+    if is_answer and (written := written_call(str(decision.final), tools.names)):
+        return Invalid("parse_error", f"the call of {written!r} is written as text: call the tool itself, or answer")
     for call in decision.calls:
         name = call["name"]
         if name not in tools.own and name not in tools.client_tools:
@@ -212,6 +217,11 @@ def _accept(budget: Budget, state: State, valid: Valid, spent: Usage, failures: 
         update["progress"] = {"node": "decide", "action": "finish"}
     elif decision.action == "tool_call":
         update["messages"] = [message]
+        if _repeats_last_turn(state, message):
+            _, answers = last_turn(state["messages"])
+            update["decision"] = PendingDecision(
+                action="finish", text=readable(answers[-1]), message=None, refused=False
+            )
     elif decision.action == "replan":
         call = message.tool_calls[0]
         update["messages"] = [message, answer_to(call, REPLAN_NOTED)]
@@ -221,9 +231,19 @@ def _accept(budget: Budget, state: State, valid: Valid, spent: Usage, failures: 
     return update
 
 
+def _repeats_last_turn(state: State, message: AIMessage) -> bool:
+    """Whether the model repeated its last turn with the same ids and calls. Its results exist, so the run ends."""
+    turn, answers = last_turn(state["messages"])
+    if turn is None or turn.id != message.id or not message.tool_calls or message.tool_calls != turn.tool_calls:
+        return False
+    return not {*call_ids(message)} - {answer.tool_call_id for answer in answers}
+
+
 def _with_unique_id(state: State, message: AIMessage) -> AIMessage:
-    """The message, with another id if an earlier one has its id. A model may use one id for all its messages."""
+    """A model may use one id for all its messages. An old message is replaced only by a repeated turn."""
     if message.id is None or message.id not in [earlier.id for earlier in state["messages"]]:
+        return message
+    if _repeats_last_turn(state, message):
         return message
     return message.model_copy(update={"id": f"{message.id}-{state['about']['id']}-{state['tally']['steps'] + 1}"})
 

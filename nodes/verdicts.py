@@ -1,11 +1,12 @@
 """Checks: how a callable of (answer, run) is called, and how verdicts are combined.
 
 A check may have attributes: `asks_model` (it is expensive and runs last), `wants_model` (it uses the agent's model in
-`run.model`), `asks_person`, and `acall`, its async twin.
+`run.model`), `asks_person`, `reads_run` (it cannot check a tool's result), and `acall`, its async twin.
 """
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -29,6 +30,7 @@ logger = logging.getLogger(__name__)
 MAX_COMPLAINT = 8_000
 """Characters of all feedback on one answer."""
 CHECK_FAULT = "the check itself failed: "
+READY_MADE = "langgraph_reflexion.checks."
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,10 @@ def named_checks(checks: Sequence[Any], *, as_given: bool = False) -> tuple[Name
     for i, check in enumerate(checks):
         if not callable(check):
             raise ValueError(f"`checks[{i}]` must be a function of (answer, run), got {check!r}")
+        if inspect.isfunction(check) and (check.__module__ or "").startswith(READY_MADE):
+            raise ValueError(
+                f"`checks[{i}]` is `{check.__name__}` itself, which returns a check: call `{check.__name__}(...)`"
+            )
         if not accepts(check, None, None):
             raise ValueError(f"`checks[{i}]` must take (answer, run), got {check!r}")
         name = str(getattr(check, "name", None) or getattr(check, "__name__", type(check).__name__))
@@ -123,6 +129,11 @@ def named_tool_checks(checks: Any, tools: Collection[str] | None) -> dict[str, N
             raise ValueError(f"`tool_checks` names {name!r}, which is not a tool; the tools are: {known}")
         if not callable(check) or not accepts(check, None, None):
             raise ValueError(f"`tool_checks[{name!r}]` must be a function of (result, call), got {check!r}")
+        if getattr(check, "reads_run", False):
+            raise ValueError(
+                f"`tool_checks[{name!r}]` is `{check.name}`, which checks answers: "
+                "pass it in `checks`, and here a function of (result, call)"
+            )
     return {name: NamedCheck(f"the check of {name}", check) for name, check in checks.items()}
 
 

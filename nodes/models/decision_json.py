@@ -60,10 +60,11 @@ def names_a_field(text: str) -> bool:
 
 
 def _only_decision(text: str) -> dict[str, Any]:
-    """Return the only decision in a reply. Repeated ones count once."""
+    """Return the only decision in a reply. Repeated ones count once, and examples of the format do not count."""
     candidates = _candidates(text)
-    # A single object is checked as it is. Among several, data is separated from decisions.
+    # A single object is checked as it is. Among several, data and examples are separated from decisions.
     meant = [value for value in candidates if _looks_like_a_decision(value.value)] or candidates
+    meant = [value for value in meant if not _is_example(value.value)] or meant
     for value in meant:
         if value.duplicate_key is not None:
             message = f"The reply is ambiguous: the key `{value.duplicate_key}` is given twice in one object."
@@ -112,6 +113,21 @@ def _looks_like_a_decision(value: dict[str, Any]) -> bool:
     return fields >= 3 or ("action" in value and fields >= 2)
 
 
+def _is_example(value: dict[str, Any]) -> bool:
+    """Return whether the object is only an example, with placeholders as values."""
+    action = value.get("action")
+    if isinstance(action, str) and "|" in action:
+        return True
+    if any(_is_placeholder(value.get(name)) for name in ("action", "tool", "final")):
+        return True
+    arguments = json.dumps(value.get("tool_input"), ensure_ascii=False)
+    return _is_placeholder(value.get("thought")) and ('"..."' in arguments or '"…"' in arguments)
+
+
+def _is_placeholder(value: Any) -> bool:
+    return isinstance(value, str) and value.strip() in ("..", "...", "....", "…")
+
+
 # ---------------------------------------------------------------- its rules
 
 
@@ -142,6 +158,8 @@ def _faults(value: dict[str, Any], controls: Collection[str]) -> Iterator[str]:
         yield from _call_faults(value)
     else:
         yield from _final_faults(value, action)
+    if not missing and _is_example(value):
+        yield "the object shows only the form: put real values in place of the placeholders"
 
 
 def _call_faults(value: dict[str, Any]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
@@ -30,7 +31,14 @@ from langgraph_reflexion.nodes.models.transcript import (
 )
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Action, Decision
-from langgraph_reflexion.text.json_text import without_thinking
+from langgraph_reflexion.text.json_text import (
+    Parsed,
+    UnreadableError,
+    after_thinking,
+    fold_key,
+    only_value,
+    without_thinking,
+)
 
 QUOTED = 4_000
 """Characters of an invalid reply that are shown to the model again."""
@@ -117,6 +125,38 @@ def _control_tool(name: str) -> dict[str, Any]:
     return convert_to_openai_tool(
         {"title": name, "description": description, "type": "object", "properties": properties, "required": [argument]}
     )
+
+
+_WRITTEN_CALL = re.compile(
+    r"^\W*Action(?: ?\d+)?\s*:\s*[`*\"']*([\w .-]{1,64}?)[`*\"']*\s*([\[({]|$)", re.IGNORECASE | re.MULTILINE
+)
+_CALL_MARKS = re.compile(r"```(?:json)?|</tool_call>")
+
+
+def written_call(text: str, tools: Sequence[str]) -> str | None:
+    """The tool that an answer calls in text, as in `Action: Search[x]` or a JSON object, instead of natively."""
+    names = {fold_key(name): name for name in tools}
+    if (written := _written_object(text)) is not None:
+        return names.get(fold_key(str(written.get("name"))))
+    if not (calls := list(_WRITTEN_CALL.finditer(text))) or "final answer:" in text.casefold():
+        return None
+    for call in calls:
+        name = names.get(fold_key(call[1]))
+        if name is not None and (call[2] or "action input" in text.casefold()):
+            return name
+    return None
+
+
+def _written_object(text: str) -> dict[str, Any] | None:
+    """The call as open models write it, which some servers do not parse: only `{"name": …, "arguments": {…}}`."""
+    if "name" not in text or not text.rstrip().endswith(("}", "```", "</tool_call>")):
+        return None
+    with suppress(UnreadableError):
+        found = only_value(_CALL_MARKS.sub("", after_thinking(text).rpartition("<tool_call>")[2]).strip())
+        value = found.value if isinstance(found, Parsed) else None
+        if isinstance(value, dict) and value.keys() <= {"type", "id", "name", "arguments", "parameters"}:
+            return value if isinstance(value.get("arguments", value.get("parameters")), dict) else None
+    return None
 
 
 def _acceptable_turn(reply: AIMessage) -> AIMessage:

@@ -36,6 +36,32 @@ SIGNALS_OF_THE_LOOP: list[tuple[Signal, list[Any], dict[str, int]]] = [
 """Each signal that a decision or a tool gives, and what the model does wrong for it."""
 
 
+@pytest.mark.req("A3", "A6")
+@pytest.mark.fast_cases(3)
+@pytest.mark.parametrize(
+    ("reply", "signals"),
+    [
+        ("Thought: I look it up.\nAction: Search[Tuesday]", ["parse_error"]),
+        ("Action 1: search(query='Tuesday')", ["parse_error"]),
+        ("Action: search\nAction Input: Tuesday", ["parse_error"]),
+        (
+            'I look it up.\n<tool_call>\n{"name": "search", "arguments": {"query": "Tuesday"}}\n</tool_call>',
+            ["parse_error"],
+        ),
+        ('```json\n{"name": "search", "parameters": {"query": "Tuesday"}}\n```', ["parse_error"]),
+        ('{"name": "hourly", "parameters": {"query": "Tuesday"}}', []),
+        ('{"name": "search", "parameters": {}, "description": "finds hours"}', []),
+        ('A call is {"name": "search", "arguments": {"query": "Tuesday"}}', []),
+        ("Action: the team meets at eleven.", []),
+        ("Call to action: Search[x] is how ReAct writes it. Action: none", []),
+    ],
+)
+def test_a_call_that_is_written_as_text_is_no_answer_where_tools_are_native(run, desk, reply, signals):
+    seen = run(RoleModel([say(reply), say("11:00")]), [desk.search], protocol="tools")
+    assert seen.signals == signals
+    assert seen.answer == ("11:00" if signals else reply)
+
+
 @pytest.mark.req("A3", "B11")
 @pytest.mark.parametrize("thinking", ["<think>It is eleven.</think>\n", "<think>It is eleven"])
 def test_a_reply_that_holds_only_its_thinking_is_no_answer(run, thinking):

@@ -13,6 +13,7 @@ from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 from langgraph_reflexion import Verdict, checks, create_reflexion_agent
+from langgraph_reflexion.middleware import ReflexionMiddleware
 from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, reflection, say
 
 
@@ -117,6 +118,19 @@ async def test_a_check_of_a_tool_may_be_async():
 def test_a_check_of_a_tool_that_cannot_work_is_refused_when_the_agent_is_built(given, said):
     with pytest.raises(ValueError, match=said):
         create_reflexion_agent(ScriptedModel([]), [query], tool_checks=given)
+
+
+@pytest.mark.req("A5")
+@pytest.mark.req("E3", "E8")
+@pytest.mark.parametrize(
+    "check", [checks.human_review(), checks.llm_judge(), checks.grounded(), checks.all_of(checks.exact("3 rows"))]
+)
+def test_a_check_of_answers_is_refused_as_a_check_of_a_tool_when_the_agent_is_built(check):
+    named = rf"`tool_checks\['query'\]` is `{check.name}`, which checks answers: pass it in `checks`"
+    with pytest.raises(ValueError, match=named):
+        create_reflexion_agent(ScriptedModel([]), [query], tool_checks={"query": check})
+    with pytest.raises(ValueError, match=named):
+        ReflexionMiddleware(tool_checks={"query": check})
 
 
 def test_a_ready_made_check_that_reads_only_the_text_may_check_a_tool(run):

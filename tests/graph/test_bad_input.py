@@ -17,6 +17,7 @@ from langgraph.store.memory import InMemoryStore
 from pydantic import ValidationError
 
 from langgraph_reflexion import Context, Limits, MemoryPolicy, after_run, create_reflexion_agent
+from langgraph_reflexion.checks import exact, grounded, llm_judge
 from langgraph_reflexion.errors import PromptError
 from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, reflection
 
@@ -303,6 +304,12 @@ def test_an_unknown_protocol_is_refused(protocol: Any) -> None:
 def test_a_check_that_is_not_callable_with_answer_and_run_is_refused(checks: Any) -> None:
     with pytest.raises(ValueError, match="`checks"):
         make(checks=checks)
+
+
+@pytest.mark.parametrize("maker", [exact, llm_judge, grounded])
+def test_a_maker_of_checks_that_was_not_called_is_refused_by_name(maker: Any) -> None:
+    with pytest.raises(ValueError, match=rf"`checks\[0\]` is `{maker.__name__}` itself"):
+        make(checks=[maker])
 
 
 def test_checks_are_a_list() -> None:

@@ -411,6 +411,13 @@ def test_a_model_that_gives_the_same_id_to_all_it_says_loses_nothing_said_before
     assert [message.text for message in messages] == ["hello", "", "found x", "", "found y", "done"]
 
 
+def test_a_turn_repeated_word_for_word_ends_the_run_with_its_results() -> None:
+    again = AIMessage("", id="same", tool_calls=[{"name": "search", "args": {"query": "x"}, "id": "a"}])
+    result = create_reflexion_agent(ScriptedModel([again, again]), [search]).invoke(HELLO)
+    assert [message.type for message in result["messages"]] == ["human", "ai", "tool"]
+    assert (result["outcome"].status, result["outcome"].answer) == ("unverified", "found x")
+
+
 @pytest.mark.parametrize("given", [None, 7, []])
 def test_a_function_that_returns_no_model_is_an_error_that_says_so(given: Any) -> None:
     agent = create_reflexion_agent(lambda _state, _runtime: given)

@@ -166,6 +166,8 @@ class Check:
     """Whether it uses the agent's model, `run.model`."""
     asks_person: bool = False
     """Whether a person gives its verdicts."""
+    reads_run: bool = False
+    """Whether it reads the run, so it cannot check a tool's result."""
 
     def __call__(self, answer: Any, run: Run | None = None) -> Verdict:
         """Judge the answer."""

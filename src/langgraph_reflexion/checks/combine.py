@@ -131,7 +131,7 @@ def by_topic(checks: Mapping[str, Any], default: Any = None, topic: Callable[[st
 
 def _combination(name: str, judge: Judge, members: Sequence[NamedCheck]) -> Check:
     asks_model, wants_model = any(check.asks_model for check in members), any(check.wants_model for check in members)
-    return Check(name, judge, asks_model, wants_model, any(check.asks_person for check in members))
+    return Check(name, judge, asks_model, wants_model, any(check.asks_person for check in members), reads_run=True)
 
 
 def _merge(judged: Judged, verdicts: Sequence[Verdict], passed: bool | None, score: float | None) -> Verdict:

@@ -109,7 +109,7 @@ def grounded() -> Check:
         issues = [f"{claim} is neither in the question nor in the observations" for claim in unknown]
         return Verdict(passed=not issues, issues=issues)
 
-    return Check("grounded", judge)
+    return Check("grounded", judge, reads_run=True)
 
 
 def _cut_middle(text: str, most: int) -> str:

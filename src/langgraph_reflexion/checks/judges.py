@@ -125,7 +125,7 @@ def llm_judge(
         _emit_step(run, prompt, reply, verdict, None, meter)
         return verdict
 
-    return Check("llm_judge", judging, asks_model=True, wants_model=judge is None)
+    return Check("llm_judge", judging, asks_model=True, wants_model=judge is None, reads_run=True)
 
 
 def _criteria(criteria: Any) -> str:
@@ -380,7 +380,7 @@ def consistent(k: int = 3, agree: float = 0.6, model: Any = None) -> Check:
         feedback = f"{agreeing} of {k} answers to the same question agree with it"
         return Verdict(passed=passed, score=100 * agreeing / k, feedback=feedback, issues=[] if passed else issues)
 
-    return Check("consistent", judging, asks_model=True, wants_model=other is None)
+    return Check("consistent", judging, asks_model=True, wants_model=other is None, reads_run=True)
 
 
 def _agree(reply: str, answer: str) -> bool:
@@ -421,7 +421,7 @@ def human_review(share: float = 1.0) -> Check:
             reply = interrupt({**question, "error": f"The reply is {REVIEW_REPLY}, got {reply!r}"})
         return verdict
 
-    return Check("human_review", judge, asks_person=True)
+    return Check("human_review", judge, asks_person=True, reads_run=True)
 
 
 def _review(reply: Any) -> Verdict | None:

@@ -62,6 +62,9 @@ WRITTEN = {
     "after reasoning": f"<think>First I thought {json.dumps(OTHER)}, but no.</think>\n{RAW}",
     "after data": f'The calendar said {{"rooms": [1, 2]}}, so: {RAW}',
     "before what it imagines": f"{RAW}\nObservation: {{'rooms': [1, 2, ...",
+    "beside an example of the form": f"The form is {FORM}. Mine:\n{RAW}",
+    "before an example of the form": f"{RAW}\nas in {FORM}",
+    "beside another example": FORM.replace('"...", "tool": "..."', '"tool_call|finish", "tool": null') + RAW,
     "with a field too many": RAW.replace("null}", 'null, "confidence": 80}'),
     "with a mark of the byte order": "\ufeff" + RAW,
 }
@@ -123,6 +126,9 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "an answer that says nothing": ({**END, "final": " "}, "`final`"),
     "an answer that is a number": ({**END, "final": 11}, "`final`"),
     "a thought that is a list": ({**END, "thought": ["so"]}, "`thought`"),
+    "only the form": (json.loads(FORM), "placeholders"),
+    "only an example of an answer": ({**END, "final": "..."}, "placeholders"),
+    "only an example of a call": (made("tool_call", "search", {"query": "..."}, thought="…"), "placeholders"),
 }
 
 
@@ -207,7 +213,6 @@ AMBIGUOUS = {
     "a tool given twice": RAW.replace('"tool":', '"tool": "delete", "tool":'),
     "an argument given twice": RAW.replace('"query":', '"query": "Friday", "query":'),
     "the same argument twice": RAW.replace('"query":', '"query": "Tuesday", "query":'),
-    "an example of the form and a call": f"The form is {FORM}. Mine:\n{RAW}",
     "a second one that is cut": f"{RAW}\n{json.dumps(OTHER)[:40]}",
     "a second one after something torn": f"{RAW}\nObservation: {{'rooms': [1, 2, ...]}}\n{json.dumps(OTHER)}",
     "one inside an object that is torn": f'{{"note": oops, "call": {RAW}}}',
