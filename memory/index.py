@@ -106,27 +106,24 @@ class Noise(NamedTuple):
 
 
 class IndexUpdate(NamedTuple):
-    """What an index must read: changed items, removed keys, and the number of the last change."""
+    """What an index must read: changed items and removed keys."""
 
     items: list[Item]
     gone: Collection[str] = ()
     complete: bool = False
     """Whether these items are all there are."""
-    seq: int = -1
-    """The store's last write, if the store can tell what changed."""
     notes: set[str] | None = None
-    """The keys of all notes of changes, if it cannot."""
+    """The keys of all notes of changes, if they were read."""
 
 
 class Index:
-    """The lessons of one namespace by their words, up to date with the write `seq` or with the `notes` of changes."""
+    """The lessons of one namespace by their words, up to date with the `notes` of changes."""
 
     def __init__(self, store: BaseStore, namespace: Namespace) -> None:
         self.place = (id(store), namespace)
         self.lock = threading.RLock()
         self.version = 0
         """How often it was updated."""
-        self.seq = -1
         self.notes: set[str] | None = None
         self.items: dict[str, Item] = {}
         self.entries: dict[str, Entry] = {}
@@ -173,7 +170,7 @@ class Index:
         with self.lock:
             if self.version != version:
                 if partly:
-                    self.seq, self.notes, self.items = -1, None, {}
+                    self.notes, self.items = None, {}
                 return False
             self.add(new)
             now = {item.key: item for item in update.items}
@@ -184,7 +181,7 @@ class Index:
             elif now or update.gone:
                 self.remove(update.gone)
                 self.items = {**self.items, **now}
-            self.version, self.seq, self.notes = version + 1, update.seq, update.notes
+            self.version, self.notes = version + 1, update.notes
             return True
 
     def remove(self, keys: Iterable[str]) -> None:
