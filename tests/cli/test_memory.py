@@ -383,19 +383,6 @@ def test_an_export_is_never_written_over_a_store(run_cli, refused, file):
     assert len(run_cli("list", "--json")) == 3
 
 
-@pytest.mark.req("D15")
-def test_a_store_is_copied_with_everything(ids, run_cli):
-    run_cli("approve", ids[0])
-    assert run_cli("copy", "--to", "other.db", "--json")["items"] > 3
-    for words in (["export"], ["history", ids[0]], ["runs"], ["explain", "monday"]):
-        assert run_cli(*words, store="other.db") == run_cli(*words)
-
-
-@pytest.mark.usefixtures("ids")
-def test_a_copy_onto_the_store_itself_is_refused(refused):
-    assert "--to names the store itself" in refused("copy", "--to", "../" + Path.cwd().name + "/lessons.db")
-
-
 @pytest.mark.usefixtures("ids")
 def test_lessons_are_read_from_a_pipe(run_cli, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO('{"kind": "rule", "text": "Read the units first."}\n'))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import sys
 import uuid
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from langgraph_reflexion import Episode, FaissStore, Lesson, LessonBook
+from langgraph_reflexion import FaissStore, Lesson, LessonBook
 from langgraph_reflexion.cli import main
 
 POSTGRES = "POSTGRES_DSN"
@@ -75,34 +73,6 @@ def test_lessons_move_from_a_file_to_postgresql(address, capsys, tmp_path: Path,
         assert main(["memory", *verb, *there]) == 0
     capsys.readouterr()
     assert main(["memory", "show", first.id, *there]) == 2
-
-
-@pytest.mark.external
-@pytest.mark.req("D15", "O1")
-def test_a_file_is_copied_to_postgresql_and_back_with_everything(address, capsys, tmp_path: Path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    start = datetime(2031, 3, 4, tzinfo=UTC)
-    with FaissStore("lessons.db") as store:
-        times = itertools.count()
-        book = LessonBook(store, ("team", "ada"), clock=lambda: start + timedelta(minutes=next(times)))
-        kept = book.add(Lesson(kind="rule", text=TEXT, origin="told")).lesson
-        assert kept is not None
-        for n in range(150):
-            book.credit(Episode(id=f"r{n}", task="t", success=n % 3 > 0, shown=[kept.id]))
-        book.approve(kept.id)
-        LessonBook(store, ("team", "bob")).add(Lesson(kind="rule", text=TEXT, origin="told"))
-    copied: list[dict[str, int]] = []
-    for source, target in (("lessons.db", address), (address, "back.db")):
-        assert main(["memory", "copy", "--store", source, "--to", target, "--json"]) == 0
-        copied.append(json.loads(capsys.readouterr().out))
-    assert copied[0] == copied[1]
-    printed = []
-    for store in ("lessons.db", address, "back.db"):
-        for verb in (["export"], ["history", kept.id], ["runs"], ["explain", "r3"], ["stats"]):
-            assert main(["memory", *verb, "--store", store, "--namespace", "team/ada"]) == 0
-        printed.append(capsys.readouterr().out)
-    assert printed[0] == printed[1] == printed[2]
-    assert '"shown": 150, "wins": 100, "losses": 50' in printed[0]
 
 
 @pytest.mark.external

@@ -205,8 +205,6 @@ def _add_memory(commands: Any) -> None:
     export = verb("export", "write lessons as JSON Lines that can be read, compared and edited")
     export.add_argument("file", metavar="FILE", nargs="?", default="-", help="the file to write, else standard output")
     _add_filters(export)
-    copy = verb("copy", "copy everything into a new store: namespaces, runs, evidence, history")
-    copy.add_argument("--to", metavar="FILE", required=True, help="the target store, created if it is missing")
     load = verb("import", "import the new lessons of a file; if a line is invalid, nothing is imported", "FILE")
     load.add_argument("--keep-going", action="store_true", help="skip invalid lines, and count them")
     load.add_argument("--untrusted", action="store_true", help="import all lessons as new candidates")

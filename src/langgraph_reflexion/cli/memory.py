@@ -7,16 +7,14 @@ import socket
 import sys
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Any, TextIO
 
 from langgraph_reflexion import Lesson, LessonBook, LessonError
 from langgraph_reflexion.cli.commands import FILTERS
 from langgraph_reflexion.cli.console import WrongUse, count_of, format_value, note, shorten, summarize, wrong_values
-from langgraph_reflexion.cli.stores import Session, namespaces_in, open_store, run_verb
+from langgraph_reflexion.cli.stores import Session, namespaces_in, run_verb
 from langgraph_reflexion.memory import Change
 from langgraph_reflexion.memory.history import outcome_of
-from langgraph_reflexion.memory.store import copy_store
 
 LESSON_COLUMNS = ("ID", "KIND", "STATUS", "WON", "WITHOUT", "LESSON")
 EVIDENCE_RUNS = 3
@@ -253,18 +251,6 @@ class BookSession(Session):
     def do_namespaces(self) -> int:
         found = ["/".join(namespace) for namespace in namespaces_in(self.store)]
         return self.show(found, "\n".join(found))
-
-    def do_copy(self) -> int:
-        if self.args.namespace is not None:
-            raise WrongUse("copy takes every namespace of the store; for one, use export and import")
-        if len({Path(place).expanduser().resolve() for place in (self.args.store, self.args.to)}) == 1:
-            raise WrongUse("--to names the store itself: name another file or database")
-        with open_store(self.args.to, create=True) as target:
-            # The fields that are embedded. Other records have none.
-            embedded = {"lessons": ["text", "when"], "episodes": ["task"]}
-            copied = copy_store(self.store, target, index=lambda item: embedded.get(item.namespace[-1], False))
-        text = f"{count_of(copied.items, 'item')} in {count_of(copied.namespaces, 'namespace')} copied"
-        return self.show(copied._asdict(), text)
 
 
 def _lesson_row(lesson: Lesson) -> tuple[str, ...]:
