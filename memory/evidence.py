@@ -17,11 +17,12 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from langgraph.store.base import Item, PutOp
+from pydantic import AwareDatetime, Field, TypeAdapter
 
 from langgraph_reflexion.schemas import Lesson, LessonStatus, Origin
 from langgraph_reflexion.text import hash_of
@@ -55,8 +56,10 @@ Record = tuple[str, dict[str, Any]]
 MAX_COUNT = 1_000_000_000
 """The highest count that is accepted from a store or a file: a wrong one must not overflow what is computed with it."""
 
-_DAMAGED = (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError)
-"""What reading a damaged record raises. A time that is out of range raises one of the last two."""
+_DAMAGED = (KeyError, TypeError, ValueError, AttributeError)
+"""What reading a damaged record raises."""
+
+_CHANGE_ID = r"^([\w-]+)\.\d{6}\.[0-9a-f]{8}$"
 
 ChangeAction = Literal[
     "added",
@@ -83,10 +86,10 @@ class Change:
     approved, and `undoes` the id of the change that this one reverts.
     """
 
-    id: str
+    id: Annotated[str, Field(pattern=_CHANGE_ID)]
     lesson: str
     action: ChangeAction
-    at: datetime
+    at: AwareDatetime
     by: By = "writer"
     why: str = ""
     status: LessonStatus | None = None
@@ -95,6 +98,9 @@ class Change:
     after: dict[str, Any] = field(default_factory=dict)
     words: tuple[str, ...] = ()
     undoes: str | None = None
+
+
+_CHANGE = TypeAdapter(Change)
 
 
 @dataclass(frozen=True)
@@ -251,8 +257,7 @@ class Evidence:
         return {
             **{name: counts[name] for name in COUNTS},
             "type": "whole",
-            **({"at": max(str(run["at"]) for run in self.runs)} if self.runs else {}),
-            **self._short_runs(),
+            **self._listed_runs(),
             "sources": list(self.sources),
             "changes": [change_value(change) for change in self.changes],
         }
@@ -276,20 +281,11 @@ class Evidence:
         time, has the most runs, so it contains what the others contain.
         """
         many = sum(self.counts.values())
-        return f"sum/{at}/{many:010d}", {"type": "sum", "at": at, **self._short_runs()}
+        return f"sum/{at}/{many:010d}", {"type": "sum", "at": at, **self._listed_runs()}
 
-    def _short_runs(self) -> dict[str, Any]:
-        """The runs in the form that `_read_runs` reads."""
-        runs = [
-            [
-                run["run"],
-                datetime.fromisoformat(run["at"]).timestamp(),
-                run.get("result"),
-                2 if run.get("tried") else int(bool(run.get("withheld"))),
-            ]
-            for run in self.runs
-        ]
-        return {"earlier": {**self.earlier}, "runs": runs}
+    def _listed_runs(self) -> dict[str, Any]:
+        """The runs as `_read_runs` reads them."""
+        return {"earlier": {**self.earlier}, "runs": list(self.runs)}
 
 
 def runs_in(
@@ -374,43 +370,27 @@ def change_value(change: Change) -> dict[str, Any]:
 
 
 def change_of(value: Mapping[str, Any]) -> Change:
-    """The change that `change_value` wrote. A damaged one is a `ValueError` or the like."""
-    known = {name: value[name] for name in Change.__dataclass_fields__ if name in value}
-    change = Change(**{**known, "at": _time_of(value, "id", "lesson"), "words": tuple(value.get("words", ()))})
-    is_sound = (
-        lesson_of_change(change.id) is not None
-        and change.status in (None, *get_args(LessonStatus))
-        and all(isinstance(text, str) for text in (change.action, change.by, change.why, *change.words))
-        and all(text is None or isinstance(text, str) for text in (change.run, change.undoes))
-        and isinstance(change.before, dict)
-        and isinstance(change.after, dict)
-    )
-    if not is_sound:
-        raise ValueError(f"the change {change.id!r} is damaged")
-    return change
+    """The change that `change_value` wrote. A damaged one is a `ValueError`."""
+    return _CHANGE.validate_python(value)
 
 
 def lesson_of_change(change_id: str) -> str | None:
     """The id of the lesson that a change's id names, or `None` if the text is no change's id."""
-    found = re.fullmatch(r"([\w-]+)\.\d{6}\.[0-9a-f]{8}", change_id)
+    found = re.match(_CHANGE_ID, change_id)
     return found.group(1) if found else None
 
 
 def _read_runs(value: Mapping[str, Any]) -> tuple[list[LessonRun], Counter[str]]:
-    """The runs that `_short_runs` wrote, each as `run_record` makes it, and the counts of earlier ones.
+    """The latest runs of a record, and the counts of earlier ones. An impossible one is a `ValueError`.
 
-    The counts are below zero where runs were taken back that a file had counted. An impossible one is a `ValueError`.
+    The counts are below zero where runs were taken back that a file had counted.
     """
-    runs = []
-    for run, at, result, side in value["runs"]:
-        if not isinstance(run, str):
-            raise ValueError("its run is not a string")
-        time = datetime.fromtimestamp(at, UTC)
-        runs.append(run_record(run, result=result, at=time, withheld=side == 1, tried=side == 2)[1])
+    for run in value["runs"]:
+        _time_of(run, "run")
     counts = {name: count for name, count in value["earlier"].items() if name in COUNTS}
     if not all(type(count) is int and abs(count) <= MAX_COUNT for count in counts.values()):
         raise ValueError("its counts are impossible")
-    return runs, Counter(counts)
+    return value["runs"], Counter(counts)
 
 
 def _time_of(value: Mapping[str, Any], *texts: str) -> datetime:

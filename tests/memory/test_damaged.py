@@ -87,7 +87,7 @@ def test_a_lesson_whose_tool_is_no_text_is_left_out(book: LessonBook) -> None:
         {"earlier": {"wins": "3"}},
         {"earlier": {"wins": -5}},
         {"earlier": {"wins": HUGE}},
-        {"runs": [["r", 1e20, "win", 0]]},
+        {"runs": [{"run": "r", "at": "tomorrow", "result": "win"}]},
         {"changes": [CHANGE | {"at": "2026-01-01T00:00:00"}]},
         {"changes": [CHANGE | {"id": None}]},
         {"changes": [CHANGE | {"status": []}]},
@@ -108,7 +108,7 @@ def test_a_damaged_record_of_all_evidence_is_made_again(book: LessonBook, part: 
     ("key", "value"),
     [
         ("sum/x", {"type": "sum", "at": AT, "earlier": {"wins": "3"}, "runs": []}),
-        ("sum/x", {"type": "sum", "at": AT, "earlier": {}, "runs": [["r", float("inf"), "win", 0]]}),
+        ("sum/x", {"type": "sum", "at": AT, "earlier": {}, "runs": [{"run": 7, "at": AT, "result": "win"}]}),
         ("again/x", {"type": "run", "run": "x", "at": AT, "instead": "x", "result": "win", "withheld": False}),
         ("change/000009/aa", CHANGE | {"id": "nodot"}),
         ("change/000009/aa", CHANGE | {"after": None}),
