@@ -13,8 +13,9 @@ from langgraph_reflexion.memory.access import Plan, drop, items_in, may_be_an_id
 from langgraph_reflexion.memory.index import remove_everywhere
 from langgraph_reflexion.memory.records import record_in
 from langgraph_reflexion.memory.shelf import MARKS, Shelf
-from langgraph_reflexion.schemas import Episode, Reflection
+from langgraph_reflexion.schemas import Episode
 from langgraph_reflexion.text import hash_of
+from langgraph_reflexion.text.json_text import texts_in
 from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.tokens import fold
 
@@ -76,7 +77,7 @@ def without_texts(
     hashes: Collection[str],
     texts: Mapping[str, list[str]] = MappingProxyType({}),
 ) -> list[Op]:
-    """The writes that remove texts with these hashes from episodes, and texts that repeat these of lessons."""
+    """The writes that remove reflections with these hashes, or that repeat these texts of lessons, from episodes."""
     ops: list[Op] = []
     for item in episodes:
         episode = record_in(item, Episode) if item.value.get("reflections") else None
@@ -100,34 +101,18 @@ def _repeats(pattern: Item, lesson: Item) -> bool:
 
 
 def _without_texts(episode: Episode, hashes: Collection[str], texts: Mapping[str, list[str]]) -> Episode:
-    """The episode without each text that has one of these hashes, or holds all sentences of one of these texts. Also
-    without those that say the same as a lesson that the run wrote."""
+    """The episode without its reflections with a text that has one of these hashes, that holds all sentences of one of
+    these texts, or that says the same as a lesson that the run wrote."""
     forgotten = [sentences for given in texts.values() for text in given if (sentences := _sentences(text))]
     written = [text for id in episode.written for text in texts.get(id, ())]
 
-    def without(text: str) -> str:
+    def is_forgotten(text: str) -> bool:
         sentences = _sentences(text)
-        is_gone = hash_of(fold(text)) in hashes or any(part <= sentences for part in forgotten)
-        return "" if is_gone or any(same(text, other) for other in written) else text
+        is_part = hash_of(fold(text)) in hashes or any(part <= sentences for part in forgotten)
+        return is_part or any(same(text, other) for other in written)
 
-    def taught(reflection: Reflection) -> bool:
-        """Whether a forgotten lesson came from a reflection. Then its `why` is the reflection's explanation."""
-        texts = (reflection.patch_prompt, *(memo.text for memo in reflection.memory_to_write))
-        return any(text and not without(text) for text in texts)
-
-    reflections = [
-        reflection.model_copy(
-            update={
-                "memory_to_write": [memo for memo in reflection.memory_to_write if without(memo.text)],
-                "patch_prompt": without(reflection.patch_prompt),
-                "explanation": "" if taught(reflection) else without(reflection.explanation),
-                "fix_strategy": [fix.model_copy(update={"text": without(fix.text)}) for fix in reflection.fix_strategy],
-                "lessons": [text for text in reflection.lessons if without(text)],
-            }
-        )
-        for reflection in episode.reflections
-    ]
-    return episode.model_copy(update={"reflections": reflections})
+    kept = [found for found in episode.reflections if not any(map(is_forgotten, texts_in(found.model_dump())))]
+    return episode.model_copy(update={"reflections": kept})
 
 
 def _sentences(text: str) -> set[str]:
