@@ -18,7 +18,7 @@ from langgraph_reflexion.memory.models import check_model, guard_objection, word
 from langgraph_reflexion.memory.records import is_live, lesson_id, tool_of
 from langgraph_reflexion.memory.screening import suspicion_of
 from langgraph_reflexion.memory.shelf import Shelf
-from langgraph_reflexion.memory.writing import new_record, of_any_tool
+from langgraph_reflexion.memory.writing import new_record
 from langgraph_reflexion.schemas import Lesson, Trigger
 from langgraph_reflexion.text import hash_of
 from langgraph_reflexion.text.likeness import in_common, likeness, opposed
@@ -133,11 +133,10 @@ def _pattern(shelf: Shelf, members: Sequence[Lesson], text: str | None) -> Lesso
     best, now = members[0], shelf.clock()
     topics, tools = {member.topic for member in members}, {tool_of(member) for member in members}
     tool = tools.pop() if len(tools) == 1 else None
-    occasions = [member.when if tool else of_any_tool(member.when, tool_of(member)) for member in members]
     pattern = Lesson(
         kind="pattern",
         text=best.text,
-        when=in_common(occasions),
+        when=in_common([member.when for member in members]),
         when_not=next((member.when_not for member in members if member.when_not), ""),
         topic=topics.pop() if len(topics) == 1 else None,
         tags=list(dict.fromkeys(tag for member in members for tag in member.tags))[:MAX_VALUES],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -269,11 +268,6 @@ def run_of(new: Lesson) -> str | None:
     return next(iter(new.sources), None)
 
 
-def of_any_tool(when: str, tool: str | None) -> str:
-    """A `when` with "a tool" in place of this tool's name."""
-    return re.sub(rf"(?:\bthe )?(?<!\w)`?{re.escape(tool)}`?(?!\w)(?: tool\b)?", "a tool", when) if tool else when
-
-
 def has_same_tool(new: Lesson, value: Mapping[str, Any]) -> bool:
     """Whether a lesson and an item have the same tool and the same name, each of which may be none."""
     return (tool_of(new), new.name) == (trigger_in(value).get("tool"), value.get("name"))
@@ -295,8 +289,6 @@ def _update(old: Lesson, new: Lesson, now: datetime, approved: bool) -> dict[str
     if old.trigger and old.trigger.tool and old.trigger.tool != tool_of(new):
         # It was learned with another tool, too, so it is not bound to the first.
         update["trigger"] = old.trigger.model_copy(update={"tool": None})
-        if not approved and (when := of_any_tool(old.when, old.trigger.tool)) != old.when:
-            update["when"] = when
     if old.topic and new.topic and old.topic != new.topic:
         update["topic"] = None  # it was learned from tasks of two topics, so it holds for any
     if old.expires_at is not None and old.expires_at <= now:
