@@ -25,9 +25,6 @@ logger = logging.getLogger(__name__)
 MAX_REASON = 1_000
 """Characters of a person's reason: a long paragraph."""
 
-MAX_NAMED = 5
-"""Runs that the record of an undo names."""
-
 OUT_OF_USE: tuple[LessonStatus, ...] = ("retired", "superseded", "quarantined")
 
 
@@ -225,9 +222,8 @@ def _revert(
     ]
     if bulk and (counts or sources):
         runs = list(dict.fromkeys([*counts, *(str(source["source"]) for source in sources)]))
-        which = ", ".join(runs) if len(runs) <= MAX_NAMED else f"{len(runs)} runs"
-        run = runs[0] if len(runs) == 1 else None
-        events.append(replace(undoing, why=f"what came of {which} is taken back", before={}, run=run))
+        why = f"what came of {one_line(', '.join(runs), MAX_REASON)} is taken back"
+        events.append(replace(undoing, why=why, before={}, run=runs[0] if len(runs) == 1 else None))
     for event in events:
         evidence, record = evidence.with_change(event)
         ops.append(put(about, *record))
