@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TextIO, cast
+from typing import IO, Annotated, Any, TextIO, cast
 from uuid import uuid4
 
 from langgraph.store.base import Op, PutOp
@@ -18,8 +18,8 @@ from langgraph_reflexion.driver import in_thread
 from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory.access import COLLECTIONS, Plan, items_in, may_be_an_id, put
 from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence
-from langgraph_reflexion.memory.gate import MAX_VALUES, malformed, tidy
-from langgraph_reflexion.memory.index import MAX_WORD_LENGTH, MAX_WORDS, tasks_of
+from langgraph_reflexion.memory.gate import MAX_READ, MAX_VALUES, malformed, tidy
+from langgraph_reflexion.memory.index import tasks_of
 from langgraph_reflexion.memory.records import (
     FIELDS,
     MORE_FAILURES,
@@ -30,11 +30,10 @@ from langgraph_reflexion.memory.records import (
     item_value,
     lesson_id,
 )
-from langgraph_reflexion.memory.screening import suspicion, suspicion_of
+from langgraph_reflexion.memory.screening import suspicion_of
 from langgraph_reflexion.memory.shelf import Shelf, retry_without_vectors
 from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text.json_text import escape_invisible, unique_keys, valid_text
-from langgraph_reflexion.text.literals import MAX_TASK, mask_secrets
 from langgraph_reflexion.text.tokens import fold
 
 Place = str | os.PathLike[str] | TextIO
@@ -52,8 +51,8 @@ class Loaded:
 class Line(Lesson):
     """A line of a file: a lesson with the other fields of its item, `MORE_FAILURES` and `TASKS`."""
 
-    also: list[str] = Field(default_factory=list)
-    asked: list[str] = Field(default_factory=list)
+    also: list[str] = Field(default_factory=list, max_length=MAX_VALUES)
+    asked: list[Annotated[str, Field(max_length=MAX_READ)]] = Field(default_factory=list, max_length=MAX_VALUES)
 
 
 def export(entries: Sequence[StoredLesson], place: Place) -> Plan[int]:
@@ -72,14 +71,11 @@ def _write_lines(entries: Sequence[StoredLesson], place: Place) -> int:
 
 
 def _write_file(path: Path, text: str) -> None:
-    """Write a file completely or, if the disk is full, not at all. A device, or a file in a read-only folder, is
-    written directly."""
+    """Write a file completely or, if the disk is full, not at all. A device is written directly."""
     target = path.resolve()  # if it is a link, its target is replaced
     if _is_database(target):
         raise ValueError(f"{path} is a database, and an export would overwrite it: write to another file")
-    is_device = path.exists() and not path.is_file()
-    locked = target.exists() and not os.access(target, os.W_OK)
-    if is_device or locked or path.absolute().parts[1] in ("dev", "proc") or not os.access(target.parent, os.W_OK):
+    if path.exists() and not (path.is_file() and os.access(path, os.W_OK)):  # a protected file is not replaced
         path.write_text(text, encoding="utf-8")
         return
     new = target.with_name(f".{uuid4().hex}.tmp")
@@ -166,8 +162,8 @@ def _parse_lines(shelf: Shelf, lines: Iterable[str], strict: bool, untrusted: bo
 def _parse_line(shelf: Shelf, line: str, untrusted: bool) -> Line:
     """The lesson of one line as it will be saved. A suspicious lesson is quarantined, whatever its status in the line.
 
-    Only the text of an untrusted lesson and its tasks are kept, not its record, status, origin, failures or name: an
-    entry with that name would be replaced.
+    Only the text of an untrusted lesson is kept, not its record, status, origin, failures, tasks or name: an entry with
+    that name would be replaced.
     """
     if valid_text(line) != line:
         raise ValueError("it is not UTF-8")
@@ -184,28 +180,18 @@ def _parse_line(shelf: Shelf, line: str, untrusted: bool) -> Line:
         raise ValueError(
             f"its id {lesson.id!r} may contain only letters, digits, - and _, and may not be one of {reserved}"
         )
-    also, asked = lesson.also, [*filter(None, map(_known_words, lesson.asked))]
     if untrusted:
         kept = {name: getattr(lesson, name) for name in (*TEXTS, "expires_at") if name != "name"}
         lesson = Line(**kept, kind=lesson.kind, origin="observed")
-        also, asked = [], [task for task in asked if not suspicion(task)]
     now = shelf.clock()
     update: dict[str, Any] = {
         "id": lesson.id or lesson_id(shelf.namespace, lesson),
         "created_at": lesson.created_at or now,
         "updated_at": lesson.updated_at or lesson.created_at or now,
-        MORE_FAILURES: list(dict.fromkeys(also))[:MAX_VALUES],
-        TASKS: list(dict.fromkeys(asked))[:MAX_VALUES],
     }
     if suspicion_of(raw) or suspicion_of(lesson):
         update["status"] = "quarantined"
     return lesson.model_copy(update=update)
-
-
-def _known_words(task: str) -> str:
-    """The words of a task in a file, within the bounds of `task_words` and without secrets."""
-    words = dict.fromkeys(word.strip("[]") for word in mask_secrets(task[:MAX_TASK]).split())
-    return " ".join([word for word in words if len(word) <= MAX_WORD_LENGTH and not word.isdecimal()][:MAX_WORDS])
 
 
 def _row(entry: StoredLesson) -> dict[str, Any]:
