@@ -17,8 +17,8 @@ from langgraph_reflexion.text.tokens import STOP_WORDS, UNSPACED, stem, word_set
 
 SHORT_ANSWER = 6
 """Most words of an answer that is a single claim, in which each word counts. HotpotQA's answers have 1 to 6."""
-MAX_ANSWER, MAX_SOURCE = 20_000, 500_000
-"""Characters that are read: a long page of answer, and some hundred pages of observations, take about a second."""
+MAX_ANSWER, MAX_SOURCE = 20_000, 2_000_000
+"""Characters that are read: a long page of answer, and twenty of the longest results, which take some seconds."""
 
 _MONTH_NAMES = "january february march april may june july august september october november december"
 MONTHS = {form: i for i, name in enumerate(_MONTH_NAMES.split(), 1) for form in (name, name[:3])} | {"sept": 9}
@@ -102,7 +102,7 @@ def grounded() -> Check:
 
     def judge(answer: Any, run: Run) -> Waits[Verdict]:
         text = _cut_middle("\n".join(contents_of(answer)), MAX_ANSWER)
-        source = _relevant_part("\n".join([run.task, *run.observations]), text)
+        source = _cut_middle("\n".join([run.task, *run.observations]), MAX_SOURCE)
 
         # A long source takes a second, so the event loop does not read it.
         unknown = yield in_thread(lambda: dict.fromkeys(_unknown_in(text, run.task, source)), own=True)
@@ -115,21 +115,6 @@ def grounded() -> Check:
 def _cut_middle(text: str, most: int) -> str:
     """Return the text, or both its ends without a note on the cut, which would be read as a claim."""
     return text if len(text) <= most else f"{text[: most * 3 // 4]}\n{text[-(most // 4) :]}"
-
-
-def _relevant_part(source: str, answer: str) -> str:
-    """Return the source. Of a very long one, the sentences that share a word with the answer, or that have digits if
-    the answer has."""
-    if len(source) <= MAX_SOURCE:
-        return source
-    wanted = set(re.findall(r"\w{2,}", answer.casefold()))
-    has_numbers = re.search(r"\d", answer) is not None
-    kept = [
-        part
-        for part in re.split(r"(?<=[.!?。\n])", source)
-        if not wanted.isdisjoint(re.findall(r"\w{2,}", part.casefold())) or (has_numbers and re.search(r"\d", part))
-    ]
-    return _cut_middle("".join(dict.fromkeys(kept)), MAX_SOURCE)
 
 
 def _unknown_in(answer: str, question: str, text: str) -> Iterator[str]:
@@ -296,13 +281,8 @@ class _Source:
         return all(self.has_word(word) for word in _normalize(name).split() if word not in _NAME_PARTICLES)
 
     def has_date(self, date: Date) -> bool:
-        """Whether it has this date, or all its numbers and no other date of the same year or day."""
-        if any(date.is_part_of(known) for known in self.dates):
-            return True
-        similar = (known for known in self.dates if known.year == date.year or known.day == date.day)
-        if date.month and any(known.month for known in similar):
-            return False
-        return all(float(number) in self.numbers for number in date.numbers)
+        """Whether it has a date that says everything this one says."""
+        return any(date.is_part_of(known) for known in self.dates)
 
     def has_number(self, value: float, is_computed: bool, is_approximate: bool) -> bool:
         """Whether it has this number: also in thousands or millions, about, or as a result of its own numbers."""
