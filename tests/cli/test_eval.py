@@ -171,20 +171,6 @@ def test_what_cannot_be_is_refused_before_anything_is_made(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.jsonl", "towns.jsonl"]
 
 
-@pytest.mark.req("L1")
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_names_the_folder_and_the_same_command_continues(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    words = ["towns.jsonl", "--setups", "cot", "--model", "simulated", "--trials", "1"]
-    times = tmp_path / "eval-towns" / "times.jsonl"
-    times.parent.mkdir()
-    times.symlink_to("/dev/full")
-    printed = run_cli(capsys, *words, status=1)
-    assert "eval-towns: No space left on device. Finished tasks are saved: the same command continues" in printed
-    assert "4 of 4 are done already" in run_cli(capsys, *words)
-
-
 @pytest.mark.slow
 def test_a_folder_of_another_experiment_is_refused(capsys: pytest.CaptureFixture[str]):
     run_cli(capsys, "towns.jsonl", "--setups", "cot", "--model", "simulated")

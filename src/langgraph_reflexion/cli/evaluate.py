@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import shlex
 import socket
-import sqlite3
 import sys
 import time
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from urllib.request import getproxies
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from langgraph_reflexion import FaissStore, ReflexionError, create_trial_graph
+from langgraph_reflexion import FaissStore, create_trial_graph
 from langgraph_reflexion.cli.compare import flatten, format_seconds
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, wrong_values
 from langgraph_reflexion.cli.parts import load_object, load_tools, make_model, run_async
@@ -71,11 +70,6 @@ def evaluate(args: argparse.Namespace, page: Page) -> int:
         return run_async(_evaluate(args, experiment, folder, page))
     except LedgerError as error:
         raise WrongUse(str(error)) from error
-    except BrokenPipeError:  # of our own output
-        raise
-    except (OSError, sqlite3.Error) as error:
-        why = getattr(error, "strerror", None) or error
-        raise ReflexionError(f"{folder}: {why}. Finished tasks are saved: the same command continues") from error
 
 
 def _make_model(args: argparse.Namespace, role: str, tasks: Sequence[Task]) -> Any:

@@ -176,15 +176,11 @@ class BookSession(Session):
             return self.show_changed(self.book.restore(self.find().id), "Restored")
 
     def do_forget(self) -> int:
-        id, text = self.args.id, "a damaged lesson"
-        is_damaged = self.book.get(id) is None and self.store.get((*self.namespace, "lessons"), id) is not None
-        if not is_damaged:
-            lesson = self.find()
-            id, text = lesson.id, lesson.text
-        if not self.confirm(f"{text}\nDelete it permanently?"):
+        lesson = self.find()
+        if not self.confirm(f"{lesson.text}\nDelete it permanently?"):
             return 1
-        self.book.forget(id)
-        return self.show({"forgotten": id}, f"Forgot {id}: {text}")
+        self.book.forget(lesson.id)
+        return self.show({"forgotten": lesson.id}, f"Forgot {lesson.id}: {lesson.text}")
 
     def do_undo(self) -> int:
         what, since = self.args.what, self.args.since
@@ -225,11 +221,8 @@ class BookSession(Session):
         if not found:
             note(f"{file} was not written.")
             return 1
-        try:
-            with wrong_values():
-                self.book.export(file, **self.filters)
-        except OSError as error:
-            raise WrongUse(f"cannot write {file}: {error.strerror or error}") from error
+        with wrong_values():
+            self.book.export(file, **self.filters)
         return self.show({"exported": len(found), "file": file}, f"{count_of(len(found), 'lesson')} written to {file}")
 
     def do_import(self) -> int:
@@ -237,8 +230,6 @@ class BookSession(Session):
         try:
             source = _in_utf8(sys.stdin) if file == "-" else file
             loaded = self.book.load(source, strict=not args.keep_going, untrusted=args.untrusted)
-        except OSError as error:
-            raise WrongUse(f"cannot read {file}: {error.strerror or error}") from error
         except LessonError as error:
             raise LessonError(f"{file}: {error}; nothing was imported, --keep-going skips such lines") from error
         except ValueError as error:

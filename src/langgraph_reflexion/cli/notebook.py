@@ -101,12 +101,9 @@ class ProfileSession(BookSession):
         entries, given = self.book.profile(), self.args.name
         found = [entry for entry in entries if entry.name == given]
         found = found or [entry for entry in entries if given and entry.id.startswith(given)]
-        if len(found) > 1:  # a name is unique only among entries of its kind
-            each = ", ".join(f"{entry.id} ({entry.kind})" for entry in found)
-            raise WrongUse(f"{len(found)} entries are called {given!r}; in place of the name, pass an id: {each}")
-        if not found:
-            names = f"; there is: {', '.join(str(entry.name) for entry in entries)}" if entries else ""
-            raise WrongUse(f"nothing is remembered under {given!r}{names}")
+        if len(found) != 1:  # a name is unique only among entries of its kind
+            names = ", ".join(f"{entry.name} ({entry.kind}, {entry.id})" for entry in entries) or "nothing"
+            raise WrongUse(f"{len(found)} entries are called {given!r}: pass the name or the id of one of {names}")
         return found[0]
 
     def _former(self, entry: Lesson) -> list[Lesson]:
@@ -117,29 +114,26 @@ class ProfileSession(BookSession):
     def do_list(self) -> int:
         entries = self.book.profile()
         rows = [(str(entry.name), entry.kind, entry.when or "-", entry.text) for entry in entries]
-        data = [_entry_data(entry) for entry in entries]
-        return self.show_rows(data, ("NAME", "KIND", "WHEN", "WHAT"), rows)
+        return self.show_rows(entries, ("NAME", "KIND", "WHEN", "WHAT"), rows)
 
     def do_show(self) -> int:
         entry = self._find_entry()
         former = [lesson.text for lesson in self._former(entry) if lesson.status != "quarantined"]
         values = {"name": entry.name, "kind": entry.kind, "when": entry.when, "since": entry.created_at}
         return self.show(
-            {**_entry_data(entry), "before": former},
+            {**entry.model_dump(mode="json"), "before": former},
             lambda: self.page.fields({**values, "before": "\n".join(former)}, title=entry.text),
         )
 
     def do_edit(self) -> int:
         entry, text = self._find_entry(), self.args.text
-        if not text.strip():
-            raise WrongUse(f"an empty text is not kept; `profile forget {entry.name}` removes the entry")
         with wrong_values():
             lesson = Lesson(kind=entry.kind, name=entry.name, when=entry.when, text=text, origin="told")
         written = self.book.add(lesson)
         if written.action in ("refused", "quarantined"):
             raise WrongUse(f"{text!r} is {written.action}: {written.reason}")
         edited = next(new for new in self.book.profile() if (new.kind, new.name) == (entry.kind, entry.name))
-        return self.show(_entry_data(edited), f"{edited.name}: {edited.text}")
+        return self.show(edited, f"{edited.name}: {edited.text}")
 
     def do_forget(self) -> int:
         entry = self._find_entry()
@@ -150,18 +144,6 @@ class ProfileSession(BookSession):
             self.book.forget(lesson.id)
         data = {"forgotten": entry.name, "entries": len(former) + 1}
         return self.show(data, f"Forgot {entry.name}, with {count_of(len(former), 'former value')}.")
-
-
-def _entry_data(entry: Lesson) -> dict[str, Any]:
-    """An entry in the words of the auditor that wrote it."""
-    return {
-        "kind": entry.kind,
-        "name": entry.name,
-        "description": entry.when,
-        "content": entry.text,
-        "trust": entry.origin,
-        "id": entry.id,
-    }
 
 
 notebook = partial(run_verb, NotebookSession)

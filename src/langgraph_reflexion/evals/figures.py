@@ -46,8 +46,6 @@ class Row:
     """Reflections per solved task, counting only solved tasks."""
     tokens: float | None
     """Tokens per solved task, including those of unsolved tasks. `None` if the model reports none."""
-    seconds: float
-    """The total seconds of the tasks."""
     lessons: int
     """Tasks that were shown a lesson of an earlier one."""
 
@@ -75,7 +73,6 @@ def make_row(setup: str, results: Sequence[Result], trials: int) -> Row:
         spread=(min(shares), max(shares)) if len(shares) > 1 else None,
         reflections=sum(result.reflections for result in solved) / len(solved) if solved else None,
         tokens=tokens / len(solved) if solved and tokens else None,
-        seconds=sum(result.seconds for result in results),
         lessons=sum(bool(result.lessons_used) for result in results),
     )
 
