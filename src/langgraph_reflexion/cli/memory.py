@@ -154,8 +154,8 @@ class BookSession(Session):
 
         try:
             listening = socket.create_server(("127.0.0.1", self.args.port))
-        except OSError as error:
-            raise WrongUse(f"--port {self.args.port}: {error.strerror or error}") from error
+        except (OSError, OverflowError) as error:
+            raise WrongUse(f"--port {self.args.port}: {error}") from error
         with listening:
             serve(self.book, listening, announce)
         return 0
