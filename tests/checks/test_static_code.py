@@ -1,4 +1,4 @@
-"""Code is read without running it: it compiles, and what is forbidden is seen under whatever name it is imported."""
+"""Code is read without running it: it compiles, and what is forbidden is seen under whatever name."""
 
 from __future__ import annotations
 
@@ -35,6 +35,9 @@ def verdict_on(code, *forbid):
         "def f(eval=eval): return eval('1')",
         "if (e := eval): e('1')",
         "exec('1')",
+        "import posix",
+        "import runpy\nrunpy.run_path('x.py')",
+        "import asyncio\nasyncio.create_subprocess_exec('ls')",
     ],
 )
 def test_forbidden_code_is_found_under_any_name(code):
@@ -48,7 +51,7 @@ def test_forbidden_code_is_found_under_any_name(code):
     "code",
     [
         "import math\ndef area(r): return math.pi * r * r",
-        "def solve(text): return text.evaluate()",
+        "def solve(input): return input.evaluate()",
         "def f(evaluation): return evaluation + 'os'",
         "class Os:\n    def eval(self): return self",
         "from dataclasses import dataclass\n@dataclass\nclass A:\n    os: int",

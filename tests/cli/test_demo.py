@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import subprocess
 import sys
 
@@ -91,3 +92,15 @@ def test_a_reader_that_leaves_early_sees_no_traceback():
             [sys.executable, "-c", COMMAND, "demo"], stdout=pipe, stderr=subprocess.PIPE, timeout=60, check=False
         )
     assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has this file")
+@pytest.mark.parametrize(
+    ("redirected", "status", "written"),
+    [(">&-", 0, ""), (">/dev/full", 1, "langgraph-reflexion: the output cannot be written: No space left on device\n")],
+)
+def test_an_output_that_cannot_be_written_leaves_no_traceback(redirected, status, written):
+    command = f"{shlex.quote(sys.executable)} -c {shlex.quote(COMMAND)} demo {redirected}"
+    done = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (status, written)

@@ -170,6 +170,20 @@ def test_what_cannot_be_is_refused_before_anything_is_made(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.jsonl", "towns.jsonl"]
 
 
+@pytest.mark.req("L1")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_names_the_folder_and_the_same_command_continues(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    words = ["towns.jsonl", "--setups", "cot", "--model", "simulated", "--trials", "1"]
+    times = tmp_path / "eval-towns" / "times.jsonl"
+    times.parent.mkdir()
+    times.symlink_to("/dev/full")
+    printed = run_cli(capsys, *words, status=1)
+    assert "eval-towns: No space left on device. Finished tasks are saved: the same command continues" in printed
+    assert "4 of 4 are done already" in run_cli(capsys, *words)
+
+
 @pytest.mark.slow
 def test_a_folder_of_another_experiment_is_refused(capsys: pytest.CaptureFixture[str]):
     run_cli(capsys, "towns.jsonl", "--setups", "cot", "--model", "simulated")
@@ -277,7 +291,9 @@ def test_two_runs_are_distinguished_task_by_task(capsys: pytest.CaptureFixture[s
     printed = run_cli(capsys, "compare", "a", "b")
     assert "cot and cot+reflexion" in printed
     assert "4 tasks in both" in printed
-    assert "only the first 0" in printed
+    found = json.loads(run_cli(capsys, "compare", "a", "b", "--json"))
+    assert found["cot and cot+reflexion"]["lost"] == 0
+    assert found["cot and cot+reflexion"]["figures"] == ["simulated student, seed 0"] * 2
     assert "a (simulated student, seed 0) → b (simulated student, seed 0)" in printed
     assert "holds no experiment" in run_cli(capsys, "compare", "a", "c", status=2)
 
@@ -331,6 +347,16 @@ def test_a_check_of_your_own_grades_every_answer(
 )
 def test_a_check_that_cannot_be_asked_is_wrong_use(capsys: pytest.CaptureFixture[str], words: list[str], printed: str):
     assert printed in run_cli(capsys, "towns.jsonl", "--model", "simulated", *words, status=2)
+
+
+@pytest.mark.req("L2")
+def test_the_figures_come_as_json_too_with_the_gains(capsys: pytest.CaptureFixture[str]):
+    words = ["towns.jsonl", "--setups", "cot,cot+reflexion", "--trials", "2", "--model", "simulated"]
+    assert main(["eval", *words, "--json"]) == 0
+    blind, row = json.loads(capsys.readouterr().out)
+    assert (blind["setup"], blind["tasks"], len(blind["by_trial"]), blind["gain"]) == ("cot", 4, 2, None)
+    assert row["gain"]["points"] == row["accuracy"] - blind["accuracy"]
+    assert row["gain"]["relative"] == pytest.approx(100 * row["gain"]["points"] / blind["accuracy"])
 
 
 def started(server: ModelServer, *more: str) -> subprocess.Popen[str]:

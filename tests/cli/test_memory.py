@@ -253,11 +253,15 @@ def test_a_forgotten_lesson_leaves_nothing_in_the_file(ids, run_cli):
 
 
 @pytest.mark.usefixtures("ids")
-def test_a_damaged_lesson_does_not_hide_the_others(run_cli, caplog):
+def test_a_damaged_lesson_does_not_hide_the_others_and_can_go(run_cli, caplog):
     with FaissStore("lessons.db") as store:
         store.put((*PLACE, "lessons"), "broken", {"kind": "poem"})
     assert len(run_cli("list", "--json")) == 3
     assert "Left out the damaged lesson 'broken'" in caplog.text
+    assert run_cli("forget", "broken", "--yes") == "Forgot broken: a damaged lesson\n"
+    caplog.clear()
+    assert len(run_cli("list", "--json")) == 3
+    assert not caplog.text
 
 
 def test_hidden_characters_reach_no_terminal_and_are_escaped_in_json(run_cli):
@@ -385,12 +389,21 @@ def test_lessons_are_read_from_a_pipe(run_cli, monkeypatch):
     assert run_cli("import", "-").startswith("1 lesson added")
 
 
+@pytest.mark.usefixtures("ids")
+def test_a_closed_standard_input_is_an_empty_one(run_cli, refused, monkeypatch):
+    for ask in (lambda: run_cli("import", "-"), lambda: refused("forget", "x")):
+        monkeypatch.setattr(sys, "stdin", None)
+        assert ask().startswith(("0 lessons added", "langgraph-reflexion: there is no lesson 'x'"))
+
+
 # ---------------------------------------------------------------- wrong use
 
 
 @pytest.mark.parametrize("verb", [["list"], ["stats"], ["show", "x"], ["export"], ["import", "x.jsonl"]])
 def test_a_missing_file_is_an_error_and_is_not_created(refused, here, verb):
-    assert "--store nowhere.db: there is no such file" in refused(*verb, store="nowhere.db")
+    output = refused(*verb, store="nowhere.db")
+    assert "--store nowhere.db: there is no such file" in output
+    assert ("--create makes a store there" in output) == (verb[0] == "import")
     assert not list(here.iterdir())
 
 
@@ -448,6 +461,16 @@ def test_a_file_of_sqlite_store_is_opened_as_one(run_cli, refused, monkeypatch):
     assert json.loads(lines.splitlines()[0])["status"] == "active"
     monkeypatch.setitem(sys.modules, "langgraph.store.sqlite", None)
     assert "needs `pip install langgraph-checkpoint-sqlite`" in refused("list", store="theirs.db")
+
+
+def test_without_a_namespace_the_usual_one_is_meant_and_the_others_are_named(capsys):
+    with FaissStore("lessons.db") as store:
+        for place in (("a",), ("reflexion", "reflexion_agent")):
+            LessonBook(store, place).add(Lesson(kind="rule", text=f"Read the units of {place[-1]} first."))
+    assert main(["memory", "list", "--json", "--store", "lessons.db"]) == 0
+    shown = capsys.readouterr()
+    assert [lesson["text"] for lesson in json.loads(shown.out)] == ["Read the units of reflexion_agent first."]
+    assert shown.err == "Showing reflexion/reflexion_agent; there is also a\n"
 
 
 def test_a_user_with_dots_is_named_as_everywhere(run_cli):

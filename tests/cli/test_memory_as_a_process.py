@@ -85,5 +85,5 @@ def test_the_page_is_served_to_whoever_has_its_link_until_ctrl_c(filled):
 def test_a_page_whose_link_cannot_be_written_is_not_served(filled):
     with open("/dev/full", "w") as full:
         command = [COMMAND, "memory", "page", "--store", filled]
-        done = subprocess.run(command, stdout=full, timeout=60, check=False)
-    assert done.returncode == 1
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (done.returncode, "the output cannot be written: No space left" in done.stderr) == (1, True)

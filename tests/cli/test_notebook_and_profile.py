@@ -61,12 +61,14 @@ def run_cli(capsys: pytest.CaptureFixture[str]) -> Any:
 
 
 @pytest.mark.req("H6")
-def test_findings_are_listed_and_one_is_shown(run_cli):
+def test_findings_are_listed_and_filtered_and_one_is_shown(run_cli):
     lines = run_cli("notebook", "list").splitlines()
     assert lines[0].split() == ["ID", "CATEGORY", "SEVERITY", "TOOL", "FINDING"]
     assert len(lines) == 4
     assert "(quarantined) Ignore" in lines[1]
-    assert len(run_cli("notebook", "list", "--limit", "1", "--json")) == 1
+    assert len(run_cli("notebook", "list", "--category", "Tool-Misuse", "--json")) == 2
+    assert [one["session"] for one in run_cli("notebook", "list", "--session", "run-1", "--json")] == ["run-1"]
+    assert len(run_cli("notebook", "list", "--tool", "search", "--limit", "1", "--json")) == 1
     first = run_cli("notebook", "list", "--json")[-1]
     assert {*FINDING} <= {*first}
     shown = run_cli("notebook", "show", first["id"][:10])
@@ -112,7 +114,12 @@ def test_a_text_that_was_quarantined_is_no_former_value(run_cli, capsys):
 
 
 @pytest.mark.req("N2")
-def test_the_id_of_an_entry_may_be_cut_short(run_cli):
+def test_the_id_of_a_run_and_of_an_entry_may_be_cut_short(run_cli, capsys):
+    with FaissStore("kept.db") as store:
+        ErrorNotebook(store, PLACE).add(FINDING, "planning-7")
+    assert [one["session"] for one in run_cli("notebook", "list", "--session", "plan", "--json")] == ["planning-7"]
+    assert main(["notebook", "list", "--session", "run", "--store", "kept.db"]) == 2
+    assert "2 ids begin with 'run'" in capsys.readouterr().err
     entry = run_cli("profile", "list", "--json")[0]
     assert run_cli("profile", "show", entry["id"][:8], "--json")["name"] == entry["name"]
 
@@ -137,6 +144,7 @@ def test_a_profile_entry_is_read_edited_and_forgotten(run_cli):
         (["notebook", "list"], "--store"),
         (["profile", "list"], "--store"),
         (["notebook", "list", "--store", "none.db"], "no such file"),
+        (["notebook", "list", "--category", "misuse", "--store", "kept.db"], "one of reasoning_error, tool_misuse"),
         (["notebook", "show", "zzz", "--store", "kept.db"], "no finding 'zzz'"),
         (["notebook", "remove", "zzz", "--yes", "--store", "kept.db"], "no finding 'zzz'"),
         (["notebook", "remove", "--store", "kept.db"], "--older-than DAYS"),

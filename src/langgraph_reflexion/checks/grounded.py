@@ -281,8 +281,13 @@ class _Source:
         return all(self.has_word(word) for word in _normalize(name).split() if word not in _NAME_PARTICLES)
 
     def has_date(self, date: Date) -> bool:
-        """Whether it has a date that says everything this one says."""
-        return any(date.is_part_of(known) for known in self.dates)
+        """Whether it has this date, or all its numbers and no other date of the same year or day."""
+        if any(date.is_part_of(known) for known in self.dates):
+            return True
+        similar = (known for known in self.dates if known.year == date.year or known.day == date.day)
+        if date.month and any(known.month for known in similar):
+            return False
+        return all(float(number) in self.numbers for number in date.numbers)
 
     def has_number(self, value: float, is_computed: bool, is_approximate: bool) -> bool:
         """Whether it has this number: also in thousands or millions, about, or as a result of its own numbers."""

@@ -17,10 +17,16 @@ from langgraph_reflexion.schemas import Run, Verdict
 
 DANGEROUS = (
     "os", "sys.modules", "subprocess", "socket", "shutil", "ctypes", "multiprocessing", "importlib", "pickle",
-    "marshal", "signal", "urllib", "http", "requests", "eval", "exec", "compile", "runpy", "open", "io.open", "pathlib",
-    "tempfile",
+    "marshal", "signal", "urllib", "http", "requests", "eval", "exec", "compile", "open",
 )  # fmt: skip
 """What `static_code` forbids by default."""
+SAME_AS = {
+    "os": ("posix", "nt"),
+    "subprocess": ("asyncio.create_subprocess_exec", "asyncio.create_subprocess_shell", "pty"),
+    "exec": ("runpy", "code", "codeop", "pdb", "bdb", "timeit", "trace", "profile", "cProfile"),
+    "open": ("io.open", "io.FileIO", "codecs.open", "pathlib", "fileinput", "tempfile", "linecache"),
+}
+"""Other names of the standard library for the same thing."""
 _BUILTINS = frozenset(dir(builtins))
 _IMPORTERS = ("__import__", "importlib.import_module")
 
@@ -34,9 +40,10 @@ def static_code(forbid: Iterable[str] = DANGEROUS) -> Check:
     names = tuple(forbid) if listed else ()
     if not listed or not all(isinstance(name, str) and all(map(str.isidentifier, name.split("."))) for name in names):
         raise ValueError(f"`forbid` must be a list of names such as 'os', 'os.system' or 'eval', got {forbid!r}")
+    forbidden = (*names, *(other for name in names for other in SAME_AS.get(name, ())))
 
     def judge(answer: Any, _run: Run) -> Verdict:
-        issues = _issues(code_of(answer), names)
+        issues = _issues(code_of(answer), forbidden)
         return Verdict(passed=not issues, issues=issues)
 
     return Check("static_code", judge)
@@ -59,11 +66,12 @@ def _issues(code: str, forbidden: Collection[str]) -> list[str]:
 
 def _forbidden_uses(tree: ast.AST, forbidden: Collection[str]) -> Iterator[str]:
     names = _imported_names(tree)
+    arguments = set(_uses_of_arguments(tree, names))
     for node in ast.walk(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             verb, paths = "imports", _imports(node)
         else:
-            path = _path(node, names)
+            path = None if node in arguments else _path(node, names)
             verb, paths = "uses", [path] if path else []
         for path in paths:
             if (name := _match(path, forbidden)) is not None:
@@ -96,6 +104,16 @@ def _imported_names(tree: ast.AST) -> dict[str, str]:
                     path = path.split(".")[0]
                 found[alias.asname or path.split(".")[-1]] = path
     return found
+
+
+def _uses_of_arguments(tree: ast.AST, names: Collection[str]) -> Iterator[ast.AST]:
+    """The nodes where a function uses its own arguments, which may have the name of a built-in function."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            own = {argument.arg for argument in given} - set(names)
+            for part in node.body if isinstance(node.body, list) else [node.body]:
+                yield from (inner for inner in ast.walk(part) if isinstance(inner, ast.Name) and inner.id in own)
 
 
 def _path(node: ast.AST, names: Mapping[str, str]) -> str | None:

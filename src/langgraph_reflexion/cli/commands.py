@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -17,10 +19,16 @@ from urllib.parse import urlsplit
 NAME = "langgraph-reflexion"
 FILTERS = ("kind", "status", "topic", "tag", "origin")
 """The filters for lists of lessons."""
+UNWRITABLE = (errno.EPIPE, errno.ENOSPC, errno.EIO)
+"""Errors of the standard output."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status: 0 success, 1 failure, 2 wrong usage."""
+    sys.stdin = sys.stdin or io.StringIO()  # closed by the shell, as `<&-` does
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 — as long as the process
     try:
         args = build_parser().parse_args(argv)
     except SystemExit as end:
@@ -34,19 +42,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     module, function = args.run.split(".")
     try:
         command: Callable[..., int] = getattr(import_module(f"langgraph_reflexion.cli.{module}"), function)
-        return command(args, Page(sys.stdout))
+        table_to_stderr = args.run == "evaluate.evaluate" and args.json
+        return command(args, Page(sys.stderr if table_to_stderr else sys.stdout))
     except WrongUse as error:
         message, status = str(error), 2
     except ReflexionError as error:
         message, status = str(error), 1
-    except BrokenPipeError:  # the reader of a pipe may close it, as `head` does
-        # Python would complain when it flushes at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
     except OSError as error:
-        if error.filename is None:
+        status = 1
+        if error.filename is not None:
+            message = f"{error.filename}: {error.strerror}"
+        elif error.errno in UNWRITABLE:
+            message = f"the output cannot be written: {error.strerror}"
+            # Python would complain again when it flushes at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        else:
             raise
-        message, status = f"{error.filename}: {error.strerror}", 1
+        if error.errno == errno.EPIPE:  # the reader of a pipe may close it, as `head` does
+            return status
     Page(sys.stderr).line(f"{NAME}: {message}")
     return status
 
@@ -54,9 +67,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 # ------------------------------------------------------------ options
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser that accepts no abbreviated option, so that a new option never breaks a script."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings, allow_abbrev=False)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The parser of all commands. `run` is the module and function of a command, imported only to run it."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=NAME,
         description="LangGraph agents that learn from their own failures.",
         epilog="Exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted.",
@@ -142,6 +162,7 @@ def _add_eval(commands: Any) -> None:
     add("--lessons", action="store_true", help="keep lessons from task to task, separately for each set-up")
     add("--out", metavar="FOLDER", type=Path, help="the folder for the results (eval-TASKS)")
     add("--dry-run", action="store_true", help="only say how much there is to do")
+    add("--json", action="store_true", help="print the figures as JSON, and the table on stderr")
 
 
 def _add_compare(commands: Any) -> None:
@@ -155,6 +176,7 @@ def _add_compare(commands: Any) -> None:
     add("first", metavar="A", type=Path, help="the folder of a run")
     add("second", metavar="B", type=Path, help="the folder of another run")
     add("--setups", metavar="A,B", type=names, help="a set-up of the first and one of the second")
+    add("--json", action="store_true", help="print the figures as JSON")
 
 
 def _add_memory(commands: Any) -> None:
@@ -209,6 +231,9 @@ def _add_notebook(commands: Any) -> None:
     verb = _add_verbs(notebook, "notebook.notebook")
     listing = verb("list", "list the findings, the newest first")
     listing.add_argument("--limit", metavar="N", type=positive, default=20, help="at most this many (20)")
+    listing.add_argument("--category", metavar="WORD", help="of this category, such as tool_misuse")
+    listing.add_argument("--tool", metavar="NAME", help="about this tool")
+    listing.add_argument("--session", metavar="ID", help="of this run")
     verb("show", "show everything about a finding", "ID")
     verb("stats", "count the findings, and say whether runs get better")
     rules = verb("rules", "print the rules text for a prompt")

@@ -31,6 +31,9 @@ def compare(args: argparse.Namespace, page: Page) -> int:
         if broken := sum(result.error is not None for result in flatten(results)):
             count = count_of(broken, "broken task")
             note(f"counted as not solved: {count} of {folder}; the same eval does them again")
+    if args.json:
+        page.data({name: gain.as_data() | {"figures": figures} for name, gain in found.items()})
+        return 0
     page.line(f"{first} ({figures[0]}) → {second} ({figures[1]})", "bold")
     for name, gain in found.items():
         for line in format_difference(name, gain):

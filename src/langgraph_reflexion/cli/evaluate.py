@@ -6,11 +6,12 @@ import argparse
 import asyncio
 import shlex
 import socket
+import sqlite3
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,13 +20,13 @@ from urllib.request import getproxies
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from langgraph_reflexion import FaissStore, create_trial_graph
+from langgraph_reflexion import FaissStore, ReflexionError, create_trial_graph
 from langgraph_reflexion.cli.compare import flatten, format_seconds
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, wrong_values
 from langgraph_reflexion.cli.parts import load_object, load_tools, make_model, run_async
 from langgraph_reflexion.evals.curves import draw_curves
 from langgraph_reflexion.evals.experiment import Experiment, run_experiment
-from langgraph_reflexion.evals.figures import format_table, make_rows
+from langgraph_reflexion.evals.figures import compare_with_baselines, format_table, make_rows
 from langgraph_reflexion.evals.grading import check_for
 from langgraph_reflexion.evals.ledger import RESULTS, LedgerError, Result, figures_of, load_results, lock_folder
 from langgraph_reflexion.evals.setups import find_setups
@@ -70,6 +71,11 @@ def evaluate(args: argparse.Namespace, page: Page) -> int:
         return run_async(_evaluate(args, experiment, folder, page))
     except LedgerError as error:
         raise WrongUse(str(error)) from error
+    except BrokenPipeError:  # of our own output
+        raise
+    except (OSError, sqlite3.Error) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ReflexionError(f"{folder}: {why}. Finished tasks are saved: the same command continues") from error
 
 
 def _make_model(args: argparse.Namespace, role: str, tasks: Sequence[Task]) -> Any:
@@ -145,6 +151,14 @@ def _show_results(
     places = f"Curves: {curves}. Trials: {folder / RESULTS}."
     for line in (*format_table(results, args.trials, figures), *notes, places):
         page.line(line)
+    if args.json:
+        gains = {name: gain.as_data() for name, gain in compare_with_baselines(results).items()}
+        Page(sys.stdout).data(
+            [
+                {"figures": figures, **asdict(row), "accuracy": row.accuracy, "gain": gains.get(row.setup)}
+                for row in make_rows(results, args.trials)
+            ]
+        )
 
 
 def _describe_context(tasks: Sequence[Task], choice: str) -> str:

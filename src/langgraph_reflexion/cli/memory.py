@@ -176,11 +176,15 @@ class BookSession(Session):
             return self.show_changed(self.book.restore(self.find().id), "Restored")
 
     def do_forget(self) -> int:
-        lesson = self.find()
-        if not self.confirm(f"{lesson.text}\nDelete it permanently?"):
+        id, text = self.args.id, "a damaged lesson"
+        is_damaged = self.book.get(id) is None and self.store.get((*self.namespace, "lessons"), id) is not None
+        if not is_damaged:
+            lesson = self.find()
+            id, text = lesson.id, lesson.text
+        if not self.confirm(f"{text}\nDelete it permanently?"):
             return 1
-        self.book.forget(lesson.id)
-        return self.show({"forgotten": lesson.id}, f"Forgot {lesson.id}: {lesson.text}")
+        self.book.forget(id)
+        return self.show({"forgotten": id}, f"Forgot {id}: {text}")
 
     def do_undo(self) -> int:
         what, since = self.args.what, self.args.since

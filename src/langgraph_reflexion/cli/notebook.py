@@ -29,7 +29,16 @@ class NotebookSession(Session):
         return ErrorNotebook(self.store, self.namespace)
 
     def do_list(self) -> int:
-        found = self.notebook.recent(self.args.limit)
+        args, book, session = self.args, self.notebook, self.args.session
+        found = book.recent(EVERY)
+        if runs := {finding["session"] for finding in found if session and finding["session"].startswith(session)}:
+            session = self.full_id(session, runs, "run")
+        for word, search in ((session, book.by_session), (args.category, book.by_category), (args.tool, book.by_tool)):
+            if word is not None:
+                with wrong_values():
+                    fitting = {finding["id"] for finding in search(word)}
+                found = [finding for finding in found if finding["id"] in fitting]
+        found = found[: args.limit]
         rows = [_finding_row(finding) for finding in found]
         columns = ("ID", "CATEGORY", "SEVERITY", "TOOL", "FINDING")
         return self.show_rows([_public(finding) for finding in found], columns, rows)

@@ -29,19 +29,19 @@ _LABEL = re.compile(r"[^{}\x00-\x1f\x7f\ud800-\udfff]+")
 
 
 @contextmanager
-def open_store(address: str | None, *, create: bool = False) -> Iterator[BaseStore]:
-    """The store at an address, closed afterwards. A missing one is created or refused."""
+def open_store(address: str | None, *, create: bool = False, hint: str = "") -> Iterator[BaseStore]:
+    """The store at an address, closed afterwards. A missing one is created or refused with a hint how to create it."""
     if address is None:
         raise WrongUse("name a store: --store FILE or --store postgresql://…")
     if address.startswith(("postgresql://", "postgres://")):
-        with _open_postgres(address, create) as store:
+        with _open_postgres(address, create, hint) as store:
             yield store
         return
     file = Path(address).expanduser()  # no shell does it in `--store=~/lessons.db`
     if "://" in address:
         raise WrongUse(f"--store takes a file or postgresql://…, got {hide_password(address)}")
     if not create and not file.exists():
-        raise WrongUse(f"--store {hide_password(address)}: there is no such file")
+        raise WrongUse(f"--store {hide_password(address)}: there is no such file{hint}")
     try:
         opened = _open_sqlite_store(file) if _is_sqlite_store(file) else FaissStore(file)
     except StoreError as error:
@@ -71,7 +71,7 @@ def _is_sqlite_store(file: Path) -> bool:
 
 
 @contextmanager
-def _open_postgres(address: str, create: bool) -> Iterator[BaseStore]:
+def _open_postgres(address: str, create: bool, hint: str) -> Iterator[BaseStore]:
     place = hide_password(address)
     try:
         import psycopg
@@ -85,7 +85,7 @@ def _open_postgres(address: str, create: bool) -> Iterator[BaseStore]:
                 store.setup()
             yield store
     except psycopg.errors.UndefinedTable as error:
-        raise WrongUse(f"--store {place}: this database holds no LangGraph store") from error
+        raise WrongUse(f"--store {place}: this database holds no LangGraph store{hint}") from error
     except psycopg.Error as error:
         raise StoreError(f"the store {place} cannot be used: {summarize(error)}") from error
 
@@ -95,7 +95,9 @@ def _open_postgres(address: str, create: bool) -> Iterator[BaseStore]:
 
 def run_verb(session: Callable[[BaseStore, argparse.Namespace, Page], Session], args: Any, page: Page) -> int:
     """Run the verb of a command on the store that the options name. Returns the exit status."""
-    with open_store(args.store, create=getattr(args, "create", False)) as store:
+    create = getattr(args, "create", None)
+    hint = "; --create makes a store there" if create is False else ""
+    with open_store(args.store, create=bool(create), hint=hint) as store:
         verb: Callable[[], int] = getattr(session(store, args, page), f"do_{args.verb}")
         return verb()
 
@@ -113,7 +115,7 @@ class Session:
 
     @cached_property
     def namespace(self) -> Namespace:
-        """The given namespace, else the only one with data. In an empty store it is the default one."""
+        """The given namespace, else the only one with data, else the default one."""
         given: str | None = self.args.namespace
         if given is not None:
             parts = given.strip("/").split("/")
@@ -122,9 +124,12 @@ class Session:
             # As in a run, the dots of a user's id are escaped.
             return tuple(label(part) if "." in part or part == "langgraph" else part for part in parts)
         held = namespaces_in(self.store, self.collection) or namespaces_in(self.store, "episodes")
-        if len(held) > 1:
+        if len(held) > 1 and DEFAULT_NAMESPACE not in held:
             raise WrongUse(f"choose one with --namespace: {_list_namespaces(held)}")
-        return held[0] if held else DEFAULT_NAMESPACE
+        if len(held) > 1:
+            others = [namespace for namespace in held if namespace != DEFAULT_NAMESPACE]
+            note(f"Showing {'/'.join(DEFAULT_NAMESPACE)}; there is also {_list_namespaces(others)}")
+        return held[0] if len(held) == 1 else DEFAULT_NAMESPACE
 
     @property
     def place(self) -> str:

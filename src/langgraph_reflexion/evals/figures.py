@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import NormalDist, mean
+from typing import Any
 
 from langgraph_reflexion.evals.ledger import Result
 from langgraph_reflexion.evals.setups import SETUPS
@@ -144,6 +145,10 @@ class Difference:
     def relative(self) -> float | None:
         """The gain in per cent of what the first solved. `None` if it solved nothing."""
         return 100 * self.points / self.first if self.first else None
+
+    def as_data(self) -> dict[str, Any]:
+        """All figures, for JSON."""
+        return {**asdict(self), "points": self.points, "relative": self.relative}
 
 
 def compare_results(first: Sequence[Result], second: Sequence[Result]) -> Difference:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import ToolMessage
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from langgraph_reflexion.evals.tasks import Task
 from langgraph_reflexion.testing import Question, RoleModel, call, reflection, say
@@ -32,7 +33,7 @@ PLANS = (
 )
 """Its plans after a failure, in order. No two are similar."""
 GUESS = re.compile(r"\bguess (\d+)\b")
-RATES = ("skill", "reading", "hears_plan", "hears_trial")
+RATES = ("skill", "reading", "hears_plan", "hears_trial", "again")
 
 
 class Student(RoleModel):
@@ -49,23 +50,26 @@ class Student(RoleModel):
     reading: float = Field(default=0.4, description="Added chance if it was shown the background or looked it up.")
     hears_plan: float = Field(default=0.5, description="Chance that its own plan leads to the answer.")
     hears_trial: float = Field(default=0.3, description="Chance that a failed trial leads to the answer.")
+    again: float = Field(default=0.0, description="Chance that the same request again leads to the answer.")
+    _asked_before: Counter[str] = PrivateAttr(default_factory=Counter)
 
     def __init__(self, answers: Mapping[str, str], **settings: Any) -> None:
         super().__init__(**{"answers": answers, "usage": None, **settings})
         self.decide = self.reflect = self.other = self._act
 
     def for_job(self, repeat: int) -> Student:
-        """The student for one job. Each repeat has its own luck."""
-        if repeat == 1:
+        """The student for one job, with a memory of its own. Each repeat has its own luck."""
+        if repeat == 1 and not self.again:
             return self
         rates = {name: getattr(self, name) for name in RATES}
         return Student(self.answers, known=self.known, seed=self.seed + 1_000_003 * (repeat - 1), **rates)
 
-    def solves(self, task: str, *, shown: bool = False, plans: int = 0, trials: int = 0) -> bool:
-        """Whether it is right after a number of plans and failed trials."""
+    def solves(self, task: str, *, shown: bool = False, plans: int = 0, trials: int = 0, times: int = 0) -> bool:
+        """Whether it is right after a number of plans, failed trials, and repeated identical requests."""
         chances = [("start", self.skill + (self.reading if shown else 0.0))]
         chances += [(f"plan {number}", self.hears_plan) for number in range(plans)]
         chances += [(f"trial {number}", self.hears_trial) for number in range(trials)]
+        chances += [(f"again {number}", self.again) for number in range(times)]
         return any(self._luck(task, what) < chance for what, chance in chances)
 
     def _luck(self, task: str, what: str) -> float:
@@ -85,7 +89,8 @@ class Student(RoleModel):
             return call("search", query=task[:80])
         guesses = max((int(found) + 1 for found in GUESS.findall(text)), default=0)
         shown = looked_up or self.known.get(task, "\0") in text
-        right = self.solves(task, shown=shown, plans=plans, trials=guesses)
+        times, self._asked_before[text] = self._asked_before[text], self._asked_before[text] + 1
+        right = self.solves(task, shown=shown, plans=plans, trials=guesses, times=times)
         return say(f"I think it over. Answer: {self.answers[task] if right else f'guess {plans + guesses}'}")
 
 
@@ -95,10 +100,10 @@ def is_simulated(name: str) -> bool:
 
 
 def make_student(tasks: Sequence[Task], name: str = NAME) -> Student:
-    """A student that was taught these tasks."""
+    """A student that was taught these tasks. The same request again leads to the answer one time in ten."""
     seed = name.partition(":")[2] or "0"
     if not seed.isdecimal():
         raise ValueError(f"`{NAME}:SEED` has a whole number for a seed, got {name!r}")
     answers = {task.task: task.answer for task in tasks if task.answer is not None}
     known = {task.task: task.context[0].text for task in tasks if task.context}
-    return Student(answers, known=known, seed=int(seed))
+    return Student(answers, known=known, seed=int(seed), again=0.1)
