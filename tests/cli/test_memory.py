@@ -512,6 +512,9 @@ class Twice:
         (["memory", "list", "--store", "lessons.db", "--namespace", "a//b"], "such as planner/ada, got 'a//b'"),
         (["memory", "list", "--store", "lessons.db", "--namespace", "a/{b}"], "such as planner/ada, got 'a/{b}'"),
         (["memory", "list", "--store", "lessons.db", "--namespace", "a\udcff"], "such as planner/ada, got 'a\\udcff'"),
+        (["memory", "import", "nowhere.jsonl", "--store", "lessons.db"], "cannot read nowhere.jsonl: No such file"),
+        (["memory", "import", ".", "--store", "lessons.db"], "cannot read .: Is a directory"),
+        (["memory", "export", "nowhere/x", "--store", "lessons.db"], "cannot write nowhere/x: No such file"),
     ],
 )
 @pytest.mark.usefixtures("ids")
@@ -521,20 +524,6 @@ def test_wrong_use_is_one_sentence_and_status_2(capsys, argv, output):
     assert output in err
     assert not out
     assert "Traceback" not in err
-
-
-@pytest.mark.parametrize(
-    ("argv", "output"),
-    [
-        (["import", "nowhere.jsonl"], "nowhere.jsonl: No such file"),
-        (["import", "."], ".: Is a directory"),
-        (["export", "nowhere/x"], "nowhere/x: No such file"),
-    ],
-)
-@pytest.mark.usefixtures("ids")
-def test_a_file_that_cannot_be_read_or_written_is_named(capsys, argv, output):
-    assert main(["memory", *argv, "--store", "lessons.db"]) == 1
-    assert capsys.readouterr().err.startswith(f"langgraph-reflexion: {output}")
 
 
 @pytest.mark.usefixtures("ids")

@@ -17,6 +17,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 NAME = "langgraph-reflexion"
+MAX_TRIALS = 50
+"""Maximum attempts at a task, so that the table has room for them."""
+MAX_AGE = 36_500
+"""Days that a date can be counted back: a hundred years."""
 FILTERS = ("kind", "status", "topic", "tag", "origin")
 """The filters for lists of lessons."""
 UNWRITABLE = (errno.EPIPE, errno.ENOSPC, errno.EIO)
@@ -153,7 +157,7 @@ def _add_eval(commands: Any) -> None:
     add("--context", choices=("supporting", "all"), default="supporting", help="passages for set-ups with context")
     add("--reflection", choices=("structured", "free"), default="structured", help="the format of a reflection")
     add("--repeats", metavar="N", type=positive, default=1, help="how often each task is run, to see the spread (1)")
-    add("--trials", metavar="N", type=positive, default=5, help="maximum attempts at a task (5)")
+    add("--trials", metavar="N", type=whole(1, MAX_TRIALS), default=5, help="maximum attempts at a task (5)")
     add("--steps", metavar="N", type=positive, default=5, help="maximum steps of a ReAct attempt (5)")
     add("--reflections", metavar="N", type=positive, default=4, help="maximum reflections on a task (4)")
     add("--concurrency", metavar="N", type=positive, default=20, help="tasks at once (20)")
@@ -201,7 +205,7 @@ def _add_memory(commands: Any) -> None:
     explain = verb("explain", "say which lessons a run was shown and why, what it wrote, and how it ended")
     explain.add_argument("id", metavar="RUN", nargs="?", help="the run's id; by default the latest")
     page = verb("page", "show lessons and runs in a browser on this machine, with buttons to decide; runs until Ctrl-C")
-    page.add_argument("--port", metavar="N", type=int, default=0, help="a port; by default any free one")
+    page.add_argument("--port", metavar="N", type=whole(0, 65535), default=0, help="a port; by default any free one")
     verb("approve", "make a lesson active; later losses do not change that", "ID")
     retire = verb("retire", "stop showing a lesson, and keep it", "ID")
     retire.add_argument("--why", metavar="TEXT", default="", help="the reason, which the history shows")
@@ -243,7 +247,7 @@ def _add_notebook(commands: Any) -> None:
     rules.add_argument("--min-repetitions", metavar="N", type=positive, default=1, help=repeated)
     remove = verb("remove", "delete a finding permanently, or all findings older than a number of days")
     remove.add_argument("id", metavar="ID", nargs="?", help="the finding's id, which may be shortened")
-    remove.add_argument("--older-than", metavar="DAYS", type=positive, help="all findings made before then")
+    remove.add_argument("--older-than", metavar="DAYS", type=whole(1, MAX_AGE), help="all findings made before then")
     _add_yes(remove)
     _add_yes(verb("clear", "delete all findings permanently"))
 
@@ -296,11 +300,19 @@ def _add_yes(parser: argparse.ArgumentParser) -> None:
 # ------------------------------------------------------------ values
 
 
-def positive(text: str) -> int:
-    """A whole number of 1 or more."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text!r}")
-    return int(text)
+def whole(least: int, most: int | None = None) -> Callable[[str], int]:
+    """A whole number within these bounds."""
+    bounds = f"from {least}" if most is None else f"from {least} to {most}"
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or int(text) < least or (most is not None and int(text) > most):
+            raise argparse.ArgumentTypeError(f"must be a whole number {bounds}, got {text!r}")
+        return int(text)
+
+    return read
+
+
+positive = whole(1)
 
 
 def time(text: str) -> datetime:

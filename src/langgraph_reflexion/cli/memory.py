@@ -154,8 +154,8 @@ class BookSession(Session):
 
         try:
             listening = socket.create_server(("127.0.0.1", self.args.port))
-        except (OSError, OverflowError) as error:
-            raise WrongUse(f"--port {self.args.port}: {error}") from error
+        except OSError as error:
+            raise WrongUse(f"--port {self.args.port}: {error.strerror or error}") from error
         with listening:
             serve(self.book, listening, announce)
         return 0
@@ -225,8 +225,11 @@ class BookSession(Session):
         if not found:
             note(f"{file} was not written.")
             return 1
-        with wrong_values():
-            self.book.export(file, **self.filters)
+        try:
+            with wrong_values():
+                self.book.export(file, **self.filters)
+        except OSError as error:
+            raise WrongUse(f"cannot write {file}: {error.strerror or error}") from error
         return self.show({"exported": len(found), "file": file}, f"{count_of(len(found), 'lesson')} written to {file}")
 
     def do_import(self) -> int:
@@ -234,6 +237,8 @@ class BookSession(Session):
         try:
             source = _in_utf8(sys.stdin) if file == "-" else file
             loaded = self.book.load(source, strict=not args.keep_going, untrusted=args.untrusted)
+        except OSError as error:
+            raise WrongUse(f"cannot read {file}: {error.strerror or error}") from error
         except LessonError as error:
             raise LessonError(f"{file}: {error}; nothing was imported, --keep-going skips such lines") from error
         except ValueError as error:

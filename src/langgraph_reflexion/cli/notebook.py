@@ -80,8 +80,7 @@ class NotebookSession(Session):
         age = count_of(args.older_than, "day")
         if not self.confirm(f"Delete the findings of {self.place} older than {age} permanently?"):
             return 1
-        with wrong_values():
-            removed = self.notebook.remove_older(timedelta(days=args.older_than))
+        removed = self.notebook.remove_older(timedelta(days=args.older_than))
         return self.show({"removed": removed}, f"Removed {count_of(removed, 'finding')} older than {age}.")
 
     def do_clear(self) -> int:
