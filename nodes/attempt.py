@@ -31,6 +31,7 @@ from langgraph_reflexion.nodes.models.prompt import (
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired, transcript
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.reflect import KEPT_REFLECTIONS
+from langgraph_reflexion.nodes.remember import foreign_texts
 from langgraph_reflexion.nodes.verdicts import complaints, mistakes
 from langgraph_reflexion.nodes.worker import CallBudget, Worker, WorkerError, WorkerReply
 from langgraph_reflexion.schemas import CUT_SHORT, Action, Attempt, Failure, Outcome, Signal, StopReason, Usage
@@ -224,7 +225,10 @@ def _update_after(call: WorkerCall, steps: Sequence[AnyMessage] = ()) -> Update:
         "tally": call.parts.budget.tally(state, spent=call.meter.spent, steps=1),
     }
     update |= {name: None for name in ("decision", "failure") if state.get(name) is not None}
-    return update | ({"work": list(steps)} if steps or state["work"] else {})
+    if steps or state["work"]:
+        update["work"] = list(steps)
+        update["heard"] = [*state["heard"], *foreign_texts(state["work"], call.parts.memory.policy.trusted_tools)]
+    return update
 
 
 def _handle_error(call: WorkerCall, fault: Exception) -> Waits[Update]:

@@ -250,7 +250,8 @@ def _origin_of_verdicts(parts: Parts, state: State, *, accepted: bool) -> Origin
 
 
 def foreign_in(parts: Parts, state: State) -> Foreign:
-    """The output of untrusted tools in this run. A lesson that repeats it is quarantined.
+    """The output of untrusted tools in this run, and the errors of a trial's worker. A lesson that repeats it is
+    quarantined.
 
     The user's own messages are not foreign.
     """
@@ -258,6 +259,9 @@ def foreign_in(parts: Parts, state: State) -> Foreign:
     added = _added_by_tools(messages[start_of_run(messages, state["about"]["task_id"]) :], trusted_tools)
     users = [message.text for message in reversed(messages) if is_from_user(message) and message not in added]
     theirs = [*foreign_texts(whole_conversation(state), trusted_tools), *(message.text for message in added)]
+    if parts.reflector.mode != "run":
+        errors = [failure for failure in state["failures"] if failure.signal == "tool_error"]
+        theirs += [*state["heard"], *(error.evidence for error in errors if error.tool not in trusted_tools)]
     return Foreign(theirs, [task_in(state), *users])
 
 

@@ -210,6 +210,8 @@ class RunFields(TypedDict, total=False):
     """Written by `begin`, `check`, `wrap_up`, `attempt`."""
     work: list[AnyMessage]
     """The messages of a trial's worker that led to the last answer. Written by `begin`, `attempt`."""
+    heard: list[str]
+    """The output of tools in earlier attempts of a trial. Written by `begin`, `attempt`."""
     stop: StopReason | None
     """Why the run cannot continue. Written by `begin`, `decide`, `observe`, `check`, `reflect`, `wrap_up`."""
     reason: str
@@ -279,6 +281,7 @@ BLANK: MappingProxyType[str, Any] = MappingProxyType(
         "handoffs": [],
         "attempts": [],
         "work": [],
+        "heard": [],
         "stop": None,
         "reason": "",
     }
