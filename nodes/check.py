@@ -20,6 +20,7 @@ from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired,
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.verdicts import (
     CHECK_FAULT,
+    RESPONSE_FORMAT,
     combine_verdicts,
     complaints,
     verdicts_on,
@@ -59,7 +60,7 @@ def check(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
         if not fault and pending_decision(state) is not None and is_json(text) and response_format.read(text)[1]:
             text = edited = json.dumps(response_format.plain(value), ensure_ascii=False)  # not the text that misfits
         if fault:
-            verdicts.append(Verdict(passed=False, feedback=fault, check="response_format"))
+            verdicts.append(Verdict(passed=False, feedback=fault, check=RESPONSE_FORMAT))
     if not verdicts:
         run = yield from _run_for_checks(parts, state, config)
         format_of_edit = response_format

@@ -20,8 +20,8 @@ from langgraph_reflexion.nodes.models.transcript import readable, texts_of_block
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.recall import best_effort
 from langgraph_reflexion.nodes.tool import details_of
-from langgraph_reflexion.nodes.verdicts import is_accepted
-from langgraph_reflexion.schemas import DECISION_SIGNALS, Failure, Lesson, Origin, Reflection, Trigger
+from langgraph_reflexion.nodes.verdicts import RESPONSE_FORMAT, is_accepted
+from langgraph_reflexion.schemas import DECISION_SIGNALS, Attempt, Failure, Lesson, Origin, Reflection, Trigger
 from langgraph_reflexion.state import State, Update, is_from_user, start_of_run, task_in, whole_conversation
 from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.task import GENERAL
@@ -124,9 +124,18 @@ def _is_confirmed(parts: Parts, state: State, count: int, *, accepted: bool) -> 
         return any(isinstance(m, AIMessage) for m in _messages_after(state, count)) or any(
             attempt.answer is not None for attempt in state["attempts"]
         )
+    attempts = state["attempts"]
+    misfit = next((i for i, attempt in enumerate(attempts) if failure in attempt.failures and _misfits(attempt)), None)
+    if misfit is not None:
+        return any(later.answer is not None and not _misfits(later) for later in attempts[misfit + 1 :])
     # All other signals end with the answer: a check, a loop, no progress, the user's feedback.
     verified = accepted and _origin_of_verdicts(parts, state, accepted=True) == "verified"
     return verified and failure.signal != "feedback" and not is_broken_check(failure)
+
+
+def _misfits(attempt: Attempt) -> bool:
+    """Whether the response format rejected the attempt's answer."""
+    return any(verdict.check == RESPONSE_FORMAT for verdict in attempt.verdicts)
 
 
 def _messages_after(state: State, count: int) -> list[AnyMessage]:

@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 MAX_COMPLAINT = 8_000
 """Characters of all feedback on one answer."""
 CHECK_FAULT = "the check itself failed: "
+RESPONSE_FORMAT = "response_format"
+"""The name under which the response format rejects an answer."""
 READY_MADE = "langgraph_reflexion.checks."
 
 

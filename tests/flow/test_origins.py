@@ -8,14 +8,22 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
+from pydantic import BaseModel
 
-from langgraph_reflexion import LessonBook, create_reflexion_agent
+from langgraph_reflexion import LessonBook, Limits, create_reflexion_agent
 from langgraph_reflexion.checks import all_of, human_review, llm_judge, rule
 from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, calls, reflection, say
 
 PATCH = "Compare the slot with every busy time, then answer 11:00."
 ADVICE = "Rule out every slot that touches a busy time before you propose one."
 NOTE = {"kind": "rule", "text": ADVICE, "when": "proposing a slot"}
+TWO_ATTEMPTS = Limits(max_attempts=2)
+
+
+class Slot(BaseModel):
+    """A slot of a calendar."""
+
+    hour: int
 
 
 def judge():
@@ -88,3 +96,15 @@ def test_if_two_calls_fail_at_once_a_lesson_is_verified_by_the_call_it_is_about(
     (lesson,) = LessonBook(store).lessons()
     assert lesson.trigger.tool == "rooms"
     assert lesson.origin == origin
+
+
+@pytest.mark.req("A9", "D23")
+@pytest.mark.parametrize("checks", [(), (lambda *_: None,), (lambda *_: "It touches a busy time.",)])
+@pytest.mark.parametrize(("second", "origin"), [('{"hour": 11}', "verified"), ("eleven", "observed")])
+def test_a_lesson_about_the_form_of_an_answer_is_verified_by_the_response_format(checks, second, origin):
+    store, advice = InMemoryStore(), "Give the hour as a whole number."
+    model = RoleModel([say("ten"), say(second)], reflection(advice, memory_to_write=[{**NOTE, "text": advice}]), {})
+    agent = create_reflexion_agent(model, response_format=Slot, checks=checks, store=store, limits=TWO_ATTEMPTS)
+    agent.invoke({"messages": [("user", "Propose a slot.")]})
+    rules = LessonBook(store).lessons(kind="rule")
+    assert [(rule.text, rule.origin) for rule in rules] == [(advice, origin)]
