@@ -18,7 +18,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture(autouse=True)
-def a_terminal_of_36_columns(monkeypatch):
+def a_narrow_terminal(monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "36")

@@ -315,8 +315,3 @@ def test_a_lesson_is_filed_under_the_topic_of_the_task_it_was_learned_from(run, 
     book = LessonBook(store, PLACE)
     assert {lesson.topic for lesson in book.lessons()} == {topic}
     assert topic is None or [lesson.id for lesson in book.lessons(topic=topic)] == wrote.outcome.lessons_written
-
-
-def refunding(order):
-    text = f"Read the payment method of order {order} before you refund it."
-    return reflection("Ask by card.", memory_to_write=[memo(text, when="refunding an order of a web shop")])
