@@ -398,8 +398,3 @@ def test_a_rule_that_raises_refuses_with_its_error():
 def test_anything_but_a_function_of_an_answer_is_refused_when_built(wrong):
     with pytest.raises(ValueError, match="`rule` takes a function"):
         rule(wrong)
-
-
-def test_a_rules_name_is_a_text():
-    with pytest.raises(ValueError, match="The `name` of a rule must be a string, got 7"):
-        rule(lambda _: True, name=7)

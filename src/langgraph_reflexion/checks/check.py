@@ -31,8 +31,6 @@ def rule(function: Callable[..., Any], name: str | None = None) -> Check:
     takes_run = accepts(function, None, None)
     if not takes_run and not accepts(function, None):
         raise ValueError(f"`rule` takes a function of the answer, or of (answer, run), got {function!r}")
-    if name is not None and not isinstance(name, str):
-        raise ValueError(f"The `name` of a rule must be a string, got {name!r}")
     label = str(name or getattr(function, "__name__", type(function).__name__))
     with_run = function if takes_run else lambda answer, _run: function(answer)
     check = NamedCheck("rule" if label == "<lambda>" else label, with_run)

@@ -20,7 +20,7 @@ ABOUT = (
 
 
 def demo(_args: object, page: Page, memory: MemoryPolicy = MemoryPolicy(namespace=NAMESPACE)) -> int:  # noqa: B008
-    """Show two runs, the lesson, and the graph. The status is 1 if the second run made a mistake."""
+    """Show two runs and the lesson. The status is 1 if the second run made a mistake."""
     store = InMemoryStore()
     agent = create_reflexion_agent(
         ScriptedPlanner(), [busy_times], checks=[is_free], memory=memory, store=store, name="demo"
@@ -32,9 +32,6 @@ def demo(_args: object, page: Page, memory: MemoryPolicy = MemoryPolicy(namespac
     _title(page, "What was learned")
     for lesson in LessonBook(store, NAMESPACE, memory).lessons():
         _show_lesson(page, lesson, [first, second])
-    _title(page, "The graph, as Mermaid")
-    for line in agent.get_graph().draw_mermaid(with_styles=False).splitlines():
-        page.line(line.strip().replace("&nbsp;", ""), "dim", lead="  ")
     page.line()
     return _conclude(page, second)
 
