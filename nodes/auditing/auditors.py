@@ -40,14 +40,21 @@ GRACE = 5.0
 STEPS_PER_TURN = 4
 """Most LangGraph steps of one turn of an auditor: decide, tool, observe, check."""
 _FORGET = re.compile(
-    r"\b(?:forget|unlearn|erase|remove|delete|drop|stop remembering|(?:do not|don['’]t) remember|no longer)\b"
-    r"|[忘删]|不再",
+    r"(?P<order>\b(?<!\bi )(?<!\byou )(?:forget|unlearn|erase|remove|delete|drop|stop remembering)\b"
+    r"|\b(?:do not|don['’]?t) remember\b)|\bno longer\b|[忘删]|不再",
     re.IGNORECASE,
 )
-"""Words of a request to forget something. What the request means, the auditor has read."""
+"""How a user asks to forget something. In English, what to forget follows the verb."""
 _NEGATED = re.compile(r"\b(?:not|never|nobody)\b|n['’]t\b|[不没别勿]", re.IGNORECASE)
 """Words that reverse the request if they come before it: "never forget", "I don't want you to forget"."""
+_POLITE = re.compile(
+    r"\W*(?:can|could|would) you (?:please )?"
+    r"(?=(?:forget|unlearn|stop remembering)\b|(?:erase|remove|delete|drop)\b.*\b(?:memory|rule|note)s?\b)",
+    re.IGNORECASE,
+)
+"""The beginning of a question that asks to forget something."""
 _SEAM = re.compile(rf"[\W_]+|(?<=[{UNSPACED}])(?=[a-z0-9])|(?<=[a-z0-9])(?=[{UNSPACED}])")
+_QUOTED = re.compile(r"(?<!\w)[\"'“‘「][^\"'”’」]*[\"'”’」](?!\w)")
 
 
 @dataclass(frozen=True)
@@ -262,9 +269,14 @@ def _forget(
 
 
 def _asks_to_forget(name: str, user: Sequence[str]) -> bool:
-    """Whether a clause of the user names the memory beside a word for forgetting. No tool or page can ask for it."""
-    for clause in (clause for message in user for clause in re.split(r"(?<=[.!?;:。！？；：\n])", message)):
-        asked = _FORGET.search(clause)
-        if asked is not None and not _NEGATED.search(clause[: asked.start()]) and _holds(clause, _words(name)):
+    """Whether a clause of the user names the memory and asks to forget it. Questions and quotations do not ask."""
+    clauses = [clause for message in user for clause in re.split(r"(?<=[.!?;:。！？；：\n])", message)]
+    for clause in clauses:
+        if polite := _POLITE.match(clause):
+            clause = clause[polite.end() :].rstrip("?？")
+        asked = _FORGET.search(_QUOTED.sub(lambda quote: "" if _FORGET.search(quote[0]) else quote[0], clause))
+        if asked is None or clause.endswith(("?", "？")) or _NEGATED.search(asked.string[: asked.start()]):
+            continue
+        if _holds(asked.string[asked.end() :] if asked["order"] else clause, _words(name)):
             return True
     return False
