@@ -108,6 +108,7 @@ class MemoryPolicy(_Settings):
     max_kept: int = Field(default=1000, ge=1, description="Lessons kept in a namespace.")
     expires_after: timedelta | None = Field(
         default=None,
+        strict=False,
         gt=timedelta(0),
         le=timedelta(days=365_000),  # a date has four digits for the year
         description="The age at which a lesson expires.",
