@@ -9,7 +9,6 @@ from pydantic import Field
 
 from langgraph_reflexion.context import Context, MemoryPolicy
 from langgraph_reflexion.driver import model_named
-from langgraph_reflexion.errors import ModelError
 from langgraph_reflexion.graph.agent import create_reflexion_agent
 from langgraph_reflexion.graph.demo import ScriptedPlanner, book, busy_times, is_free
 from langgraph_reflexion.graph.layout import Graph
@@ -49,10 +48,5 @@ def agent() -> Graph:
 
 
 def _configured_model(_state: Any, _runtime: Any) -> Any:
-    """The model, or an error that says what is missing, so that the server can start without a key."""
-    name = os.environ.get(MODEL, DEFAULT_MODEL)
-    if name.startswith("openai:") and not (os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL")):
-        raise ModelError(
-            f"Set OPENAI_API_KEY, or OPENAI_BASE_URL for a local server, to run {name!r}; or set {MODEL} to another"
-        )
-    return model_named(name)
+    """The model, created at its first call, so that the server can start without a key."""
+    return model_named(os.environ.get(MODEL, DEFAULT_MODEL))

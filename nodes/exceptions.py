@@ -171,9 +171,7 @@ def pause_before(error: BaseException, attempt: int, seconds: float | None = Non
 
 def _seconds_in(value: Any) -> float | None:
     """The waiting time that a server names, as a number or a date, in seconds. None if there is none."""
-    if isinstance(value, bytes):
-        value = value.decode("latin-1")
-    if value is None or callable(value):
+    if value is None:
         return None
     with suppress(TypeError, ValueError):
         return max(0.0, float(value))

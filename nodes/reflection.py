@@ -13,7 +13,6 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from langgraph_reflexion.driver import Waits
-from langgraph_reflexion.nodes.ask import can_ask_user
 from langgraph_reflexion.nodes.exceptions import describe, is_lost_connection, model_fault
 from langgraph_reflexion.nodes.models.calling import COST_OF_NO_REPLY, Meter, call_model, raise_control_flow
 from langgraph_reflexion.nodes.models.prompt import failure_number, shown_reflection
@@ -176,8 +175,7 @@ def _failed_lessons(case: Case) -> str:
     failed = [recalled.lesson.text for recalled in case.state["recalled"] if has_failed(recalled, [case.failure])]
     if not failed:
         return ""
-    ask = f" {prompts.render('lesson_failed_ask')}" if can_ask_user(case.parts) else ""
-    return prompts.render("lesson_failed", lessons=fenced("\n".join(f"- {text}" for text in failed)), ask=ask)
+    return prompts.render("lesson_failed", lessons=fenced("\n".join(f"- {text}" for text in failed)))
 
 
 def _attempts_text(state: State) -> str:

@@ -15,7 +15,6 @@ from typing import Any, cast
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
-from pydantic import ValidationError
 
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.models.calling import stopped_by_provider
@@ -248,8 +247,6 @@ class Parser(TextProtocol):
     def read(self, reply: AIMessage) -> Decision | Invalid:
         try:
             decision = self._function(reply)
-        except ValidationError as error:
-            return Invalid("parse_error", "; ".join(str(fault["msg"]) for fault in error.errors()[:3]))
         except Exception as error:  # noqa: BLE001 — the caller's own code, and what it says is evidence
             return Invalid("parse_error", describe(error))
         if not isinstance(decision, Decision):

@@ -186,10 +186,8 @@ def _tool_of(thing: Any) -> BaseTool:
         return thing
     if not callable(thing):
         raise ValueError(f"A tool must be a function, a BaseTool or a provider's dict, got {thing!r}")
-    name = getattr(thing, "__name__", None)
-    if name is None:
-        raise ValueError(f"A tool must have a name, got {thing!r}: make it a tool with `StructuredTool.from_function`")
     if not (getattr(thing, "__doc__", None) or "").strip():
+        name = getattr(thing, "__name__", thing)
         raise ValueError(f"The tool {name!r} has no docstring: add one that tells the model what it is for")
     return tool_from_function(cast("Callable[..., Any]", thing))
 

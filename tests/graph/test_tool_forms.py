@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, Any
 
 import pytest
@@ -151,13 +150,6 @@ async def test_a_class_whose_sync_method_says_that_there_is_none_is_distinguishe
     assert result["messages"][2].text == "Oslo: fine"
     with pytest.raises(RuntimeError, match="'slow' is async: use `ainvoke`"):
         create_reflexion_agent(RoleModel([call("slow", city="Oslo"), "done"]), [Slow()]).invoke(HELLO)
-
-
-def test_a_tool_without_a_name_is_refused_with_the_way_out() -> None:
-    with pytest.raises(
-        ValueError, match=r"must have a name, got .*: make it a tool with `StructuredTool\.from_function`"
-    ):
-        create_reflexion_agent(RoleModel(["done"]), [partial(print, "x")])
 
 
 @pytest.mark.parametrize("update", [None, Trip(city="Oslo")])

@@ -141,7 +141,7 @@ def test_without_by_user_a_server_changes_nothing_about_the_namespace() -> None:
 
 def test_the_other_graph_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with pytest.raises(ModelError, match="Set OPENAI_API_KEY, or OPENAI_BASE_URL for a local server"):
+    with pytest.raises(ModelError, match="OPENAI_API_KEY"):
         studio.agent().invoke(ASKED)
 
 
