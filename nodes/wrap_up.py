@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 REASONS: dict[StopReason, str] = {
     "max_steps": "there are no steps left ({max_steps} were allowed)",
-    "max_attempts": "no answer was accepted in {attempts}",
+    "max_attempts": "no attempt was accepted ({max_attempts} were allowed)",
     "invalid_decisions": "the model's decisions were invalid",
     "loop": "the model repeated the same calls",
     "improvement_stalled": "the answers no longer improved",
@@ -111,8 +111,7 @@ def _reason_for(budget: Budget, state: State, stop: StopReason) -> str:
     limits = budget.limits
     if stop == "max_steps" and state["tally"]["steps"] < limits.max_steps:
         return "The run stopped: the graph's `recursion_limit` leaves no room for another step."
-    attempts = f"{limits.max_attempts} attempt{'' if limits.max_attempts == 1 else 's'}"
-    return f"The run stopped: {REASONS[stop].format(**limits.model_dump(), attempts=attempts)}."
+    return f"The run stopped: {REASONS[stop].format(**limits.model_dump())}."
 
 
 def _explanation(reason: str, best: Attempt | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, cast, get_args
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from typing_extensions import TypedDict
@@ -127,33 +127,26 @@ def fault_in(text: str, key: str) -> str | None:
 
 
 def read_report(text: str, run: AuditedRun) -> Report:
-    """The valid findings of a reply. Evidence that does not exist is dropped."""
+    """The valid findings of a reply without a fault. Evidence that does not exist is dropped."""
     messages = run["messages"][run["start"] :]
     # Messages may be cited by label or id. What is saved is the id, or the label of a message without one.
     labels = {f"m{i}": message.id or f"m{i}" for i, message in enumerate(messages, 1)}
     labels |= {message.id: message.id for message in messages if message.id}
     called = (call for message in run["messages"] if isinstance(message, AIMessage) for call in message.tool_calls)
     tools = list(dict.fromkeys(call["name"] for call in called))
-    data = _read_object(text)
+    data = cast("dict[str, Any]", read_json(text))
     found, left_out = _read_items(data["findings"], lambda given: _read_finding(given, labels, tools))
     score = score_in(data.get("score"))
     return Report(None if score is None else min(max(score, 0.0), 100.0), found, left_out)
 
 
 def read_memories(text: str) -> Memories:
-    """The valid memories of a reply."""
-    data = _read_object(text)
+    """The valid memories of a reply without a fault."""
+    data = cast("dict[str, Any]", read_json(text))
     found, left_out = _read_items(data["memories"], _read_memory)
     forget = data.get("forget")
     names = [slug for name in forget[:MAX_ITEMS] if (slug := _slug(name))] if isinstance(forget, list) else []
     return Memories(found, names, left_out)
-
-
-def _read_object(text: str) -> dict[str, Any]:
-    data = read_json(text)
-    if not isinstance(data, dict):
-        raise ValueError(f"the reply is not a JSON object: {text[:100]!r}")
-    return data
 
 
 def _read_items(items: list[Any], read: Callable[[Any], dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:

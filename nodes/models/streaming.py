@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AIMessageChunk, message_chunk_to_message
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -69,10 +69,7 @@ class _StreamedReply:
             push_message(AIMessageChunk(content=text, id=self._chunks.id), state_key=None)
 
     def message(self) -> AIMessage:
-        if self._chunks is None:
-            return AIMessage("")
-        message = message_chunk_to_message(self._chunks)
-        return message if isinstance(message, AIMessage) else AIMessage(str(message.content))
+        return cast("AIMessage", message_chunk_to_message(self._chunks))
 
 
 class FinalText:

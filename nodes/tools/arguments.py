@@ -86,10 +86,7 @@ def _check_for(tool: BaseTool, filled_in: Set[str]) -> ArgumentCheck:
 
 def short_json(value: Any) -> str:
     """Return a value as truncated JSON."""
-    try:
-        text = json.dumps(value, ensure_ascii=False, default=str)
-    except (ValueError, RecursionError):
-        text = type(value).__name__
+    text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 3]}..."
 
 
@@ -169,8 +166,6 @@ def _pydantic_fault(error: Mapping[str, Any]) -> str:
     name = f"`{path}`" if path else "the arguments"
     if kind == "missing":
         return f"{name} is missing"
-    if kind == "extra_forbidden":
-        return f"{name} is not a parameter"
     message = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")[:MAX_MESSAGE]
     return f"{name}: {message}" + (f", got {short_json(error['input'])}" if path and "got " not in message else "")
 

@@ -165,9 +165,7 @@ def with_current_message(state: State) -> State:
         return state
     if reply is None:  # a run that was wrapped up: its last message is no decision of the model
         end = end_message(state, pending, None).id
-        text = next((message.text for message in state["messages"] if message.id == end), pending["text"])
-        messages = [message for message in state["messages"] if message.id != end]
-        return {**state, "messages": messages, "decision": {**pending, "text": text}}
+        return {**state, "messages": [message for message in state["messages"] if message.id != end]}
     before, attempts = cast("AIMessage", pending["message"]).text, state["attempts"]
     if reply.text != before and not reply.tool_calls:
         attempts = [*attempts[:-1], attempts[-1].model_copy(update={"answer": reply.text})]
