@@ -35,25 +35,11 @@ def resolve_namespace(
 ) -> Namespace | None:
     """The namespace of this run's memory, or `None` if a field of it has no value.
 
-    Without a namespace of its own a policy means `("reflexion", name of the agent)`.
+    Without a namespace of its own a policy means `("reflexion", name of the agent)`. A field is read from the context,
+    else from `configurable`, and escaped one to one, so that no two values ever share a memory. A `user` that the
+    server has signed in fills `{user_id}`, whatever these say.
     """
     namespace = policy.namespace or (DEFAULT_NAMESPACE[0], label(agent_name) or DEFAULT_NAMESPACE[1])
-    return filled_in(namespace, context, user, configurable, by_user=policy.by_user)
-
-
-def filled_in(
-    namespace: Namespace,
-    context: Any,
-    user: str | None = None,
-    configurable: Mapping[str, Any] | None = None,
-    *,
-    by_user: bool = False,
-) -> Namespace | None:
-    """The namespace with its fields filled, and `by_user` with a label for the user. `None` if a field has no value.
-
-    A field is read from the context, else from `configurable`, and escaped one to one, so that no two values ever share
-    a memory. A `user` that the server has signed in fills `{user_id}`, whatever these say.
-    """
     labels = []
     for pattern in namespace:
         names = FIELD.findall(pattern)
@@ -69,25 +55,17 @@ def filled_in(
             pattern = pattern.replace(f"{{{name}}}", label(value) + border)
         labels.append(pattern)
     owner = user or field_of(context, "user_id") or (configurable or {}).get("user_id")
-    return (*labels, label(owner)) if by_user and owner and "{user_id}" not in namespace else tuple(labels)
+    return (*labels, label(owner)) if policy.by_user and owner and "{user_id}" not in namespace else tuple(labels)
 
 
 def place_in(store: BaseStore, namespace: Namespace, context: Any = None, *, by_user: bool = False) -> Namespace:
     """The namespace of a book or notebook with its fields filled. An invalid store or namespace is refused."""
     if not hasattr(store, "batch") or isinstance(store, type):
         raise ValueError(f"`store` must be a LangGraph store, got {hide_password(repr(store))}{store_hint(store)}")
-    if not namespace or not isinstance(namespace, (tuple, list)):
-        raise ValueError(f"`namespace` must be a tuple of labels, got {namespace!r}")
-    for part in namespace:
-        if not isinstance(part, str) or not part or "." in part:
-            raise ValueError(
-                f"the labels of `namespace` must be non-empty text without dots, got {part!r}; "
-                "pass such a value as a field: ('{user_id}',) and context=Context(user_id=...)"
-            )
-    filled = filled_in(namespace, context, by_user=by_user)
-    if filled is None:
+    resolved = resolve_namespace(MemoryPolicy(namespace=namespace, by_user=by_user), DEFAULT_NAMESPACE[1], context)
+    if resolved is None:
         raise ValueError(f"`context` has no value for a field of `namespace`, got {tuple(namespace)!r}")
-    return filled
+    return resolved
 
 
 def label(value: object) -> str:

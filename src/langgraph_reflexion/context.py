@@ -155,7 +155,10 @@ class MemoryPolicy(_Settings):
                 raise ValueError("`namespace` needs at least one label, got ()")
             for label in self.namespace:
                 if not label or "." in label:
-                    raise ValueError(f"the labels of `namespace` must be non-empty text without dots, got {label!r}")
+                    raise ValueError(
+                        f"the labels of `namespace` must be non-empty text without dots, got {label!r}; "
+                        "pass such a value as a field: ('{user_id}',) and context=Context(user_id=...)"
+                    )
                 # Otherwise a misspelt field would make all users share one memory.
                 if set("{}") & set(FIELD.sub("", label)):
                     raise ValueError(

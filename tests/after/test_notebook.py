@@ -123,7 +123,7 @@ def test_a_namespace_is_filled_from_a_context_or_refused_as_a_book_of_lessons_re
     book = LessonBook(store, mine, context=ada)
     assert ErrorNotebook(store, mine, context=ada).namespace == book.namespace
     for wrong in (mine, ("a.b",), (), "office"):
-        with pytest.raises(ValueError, match="`namespace`"):
+        with pytest.raises(ValueError, match="namespace"):
             ErrorNotebook(store, wrong)
 
 
