@@ -103,7 +103,10 @@ class ErrorNotebook:
         """Delete the findings made before a time, or older than an age, and return their number."""
         if not isinstance(than, (datetime, timedelta)) or (isinstance(than, datetime) and than.tzinfo is None):
             raise ValueError(f"`than` must be a timedelta or a datetime with a time zone, got {than!r}")
-        end = self._clock() - than if isinstance(than, timedelta) else than
+        try:
+            end = self._clock() - than if isinstance(than, timedelta) else than
+        except OverflowError:
+            raise ValueError(f"`than` must be an age within the calendar, got {than!r}") from None
         known, sessions = yield from self._read()
         old = [finding["id"] for finding in known if datetime.fromisoformat(finding["at"]) < end]
         gone = [_session_key(ended["session"]) for ended in sessions if datetime.fromisoformat(ended["at"]) < end]
