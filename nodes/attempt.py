@@ -227,7 +227,8 @@ def _update_after(call: WorkerCall, steps: Sequence[AnyMessage] = ()) -> Update:
     update |= {name: None for name in ("decision", "failure") if state.get(name) is not None}
     if steps or state["work"]:
         update["work"] = list(steps)
-        update["heard"] = [*state["heard"], *foreign_texts(state["work"], call.parts.memory.policy.trusted_tools)]
+        texts = foreign_texts(state["work"], call.parts.memory.policy.trusted_tools)
+        update["heard"] = list(dict.fromkeys([*state["heard"], *texts]))  # attempts often read the same page
     return update
 
 
