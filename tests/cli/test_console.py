@@ -1,8 +1,9 @@
-"""The page has colours on a terminal only, folds nothing, and lets nothing hidden through."""
+"""The page has colours and wraps texts on a terminal only, and lets nothing hidden through."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 
 import pytest
 
@@ -50,11 +51,46 @@ def test_the_further_lines_of_a_text_are_indented_as_its_first():
     assert file.getvalue() == "   1  → one two\n        three\n"
 
 
-@pytest.mark.parametrize("file", [Terminal, io.StringIO])
-def test_a_row_is_one_line_on_a_terminal_too_and_its_columns_are_aligned(file):
-    Page(page := file()).table(HEAD, ROWS)
-    lines = ANSI.sub("", page.getvalue()).splitlines()
-    assert lines == ["ID  LESSON", *(f"{id}  {text}" for id, text in ROWS)]
+def test_a_terminal_gets_a_text_wrapped_under_itself_and_a_file_gets_it_in_one_line():
+    text = "Call it with the weekday alone, then pick."
+    Page(file := io.StringIO()).line(text, lead="   1  ", mark="→")
+    assert file.getvalue() == f"   1  → {text}\n"
+    assert printed(lambda page: page.line(text, lead="   1  ", mark="→")) == [
+        "   1  → Call it with the weekday",
+        "        alone, then pick.",
+    ]
+
+
+def test_a_command_to_copy_has_no_lead_and_is_never_wrapped():
+    command = "langgraph-reflexion eval shipped --setups cot --model simulated"
+    assert printed(lambda page: page.line(command)) == [command]
+
+
+def test_the_columns_of_a_table_are_aligned_and_each_row_of_a_file_is_one_line():
+    Page(file := io.StringIO()).table(HEAD, ROWS)
+    assert file.getvalue().splitlines() == ["ID  LESSON", *(f"{id}  {text}" for id, text in ROWS)]
+
+
+def test_a_terminal_gets_the_last_cell_wrapped_in_its_column_or_below_a_row_that_leaves_no_room():
+    assert printed(lambda page: page.table(HEAD, ROWS)) == [
+        "ID  LESSON",
+        "a1  Read the [red]units[/red] first,",
+        "    then convert.",
+        "b2  提议会议时间之前，先检查所有忙碌",
+        "    时段。",
+    ]
+    assert printed(lambda page: page.table(("RUN", "TASK"), [("0c4cb442-631d-4a1b", "Plan a meeting.")])) == [
+        "RUN",
+        "    TASK",
+        "0c4cb442-631d-4a1b",
+        "    Plan a meeting.",
+    ]
+
+
+def printed(show: Callable[[Page], None]) -> list[str]:
+    """The lines on a terminal, without colours and the blanks at their ends."""
+    show(Page(file := Terminal()))
+    return [line.rstrip() for line in ANSI.sub("", file.getvalue()).splitlines()]
 
 
 @pytest.mark.parametrize("hidden", ["\x1b[2J", "\x1b]0;title\x07", "\x07", "\x9b31m", "\r", "\u202e", "\u2066", "\x00"])

@@ -23,6 +23,8 @@ MAX_ERROR = 400
 """Characters of an exception in an error message: the first paragraph of a provider's error fits."""
 MAX_LINE = 240
 """Characters of a tool's result or a failure in a trace: about three lines of a terminal."""
+MIN_WIDTH = 24
+"""Cells that a text needs beside its lead: three or four words. With less room it goes below."""
 INDENT = " " * 6
 ANSI = re.compile("\x1b\\[[0-?]*[ -/]*[@-~]")
 
@@ -52,7 +54,8 @@ def summarize(error: BaseException) -> str:
 class Page:
     """Where a command writes: in colour on a terminal, plain elsewhere, as rich decides.
 
-    Texts are never read as markup, and never folded: a row or a sentence is one line, for `grep` and to copy.
+    Texts are never read as markup. Only a terminal gets a text wrapped, and only after a lead: elsewhere a row or a
+    sentence is one line for `grep`, and a command can be copied.
     """
 
     def __init__(self, file: TextIO) -> None:
@@ -70,9 +73,16 @@ class Page:
 
     def line(self, text: str = "", style: str = "", *, lead: str = "", mark: str = "") -> None:
         """A text after a plain lead and a mark in its own style. Its further lines are indented as the first."""
-        marked = f"{mark} " if mark else ""
-        below = "\n" + " " * len(lead + marked)
-        self._console.print(Text(lead) + Text(marked + clean(text).replace("\n", below), style))
+        head, body = Text(lead) + Text(f"{mark} " if mark else "", style), Text(clean(text), style)
+        indent, width = head.cell_len, self._console.width
+        lines = body.split("\n", allow_blank=True)
+        if lead and self._file.isatty():
+            if width - indent < MIN_WIDTH:
+                head, indent = head + "\n    ", 4
+            lines = body.wrap(self._console, max(width - indent, MIN_WIDTH))
+        shown = head + Text("\n" + " " * indent).join(lines)
+        shown.rstrip()
+        self._console.print(shown)
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Rows under their head, if any."""
@@ -81,7 +91,8 @@ class Page:
         cells = [[" ".join(clean(cell).split()) for cell in row] for row in (head, *rows)]
         widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
         for number, row in enumerate(cells):
-            self.line("  ".join(map(set_cell_size, row, widths)).rstrip(), "" if number else "dim")
+            lead = "".join(set_cell_size(cell, width + 2) for cell, width in zip(row[:-1], widths, strict=False))
+            self.line(row[-1], "" if number else "dim", lead=lead)
 
     def fields(self, values: Mapping[str, Any], *, title: str = "") -> None:
         """Named values under a title, a line each; empty ones are left out."""

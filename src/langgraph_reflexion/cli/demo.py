@@ -14,7 +14,7 @@ from langgraph_reflexion.graph.demo import ALIKE, TASK, ScriptedPlanner, busy_ti
 
 NAMESPACE = ("reflexion", "demo")
 ABOUT = (
-    "No key and no network: the model is a script. Everything else is real: "
+    "No key and no network: the model is a script. Everything else is real:\n"
     "the graph, the tool that fails, the check on the answer, and the memory."
 )
 

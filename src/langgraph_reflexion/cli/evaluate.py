@@ -127,7 +127,7 @@ async def _evaluate(args: argparse.Namespace, experiment: Experiment, folder: Pa
             except asyncio.CancelledError:
                 bar.stop()
                 page.line(f"interrupted: {len(new)} more tasks are saved in {folder}. To continue:", "yellow", mark="✗")
-                page.line(shlex.join(["langgraph-reflexion", *sys.argv[1:]]), "bold", lead="  ")
+                page.line("  " + shlex.join(["langgraph-reflexion", *sys.argv[1:]]), "bold")  # no lead: it is copied
                 return 130
         ids = {task.id for task in experiment.tasks}
         found = {name: [result for result in all_ if result.task in ids] for name, all_ in results.items()}
