@@ -155,14 +155,9 @@ class Loop:
     calls: tuple[str, ...]
 
 
-def canonical(name: str, args: Mapping[str, Any]) -> str:
-    """Return a call's canonical form: arguments sorted at every depth, white space folded, 2.0 written as 2."""
-    return _encode([name, _canonical_value(args, 0)])
-
-
 def key_of(name: str, args: Mapping[str, Any]) -> str:
-    """Return the hash under which a `Loop` names a call."""
-    return _hash(canonical(name, args))
+    """Return the hash of a call, of its canonical form: arguments sorted, white space folded, 2.0 written as 2."""
+    return _hash(_encode([name, _canonical_value(args, 0)]))
 
 
 def reads_as_failed(result: str) -> bool:

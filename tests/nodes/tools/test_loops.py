@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langgraph_reflexion.nodes.tools.loops import Loop, ObservedCall, Trail, canonical, extend, key_of, loop_in
+from langgraph_reflexion.nodes.tools.loops import Loop, ObservedCall, Trail, extend, key_of, loop_in
 
 Turns = list[list[ObservedCall]]
 
@@ -41,12 +41,12 @@ A, B, C, D = (search(name, f"found {name}") for name in ("alpha", "bravo", "char
 
 @pytest.mark.req("A6")
 def test_a_call_has_one_spelling() -> None:
-    one = canonical("look", {"place": "the red  room", "floor": 2, "how": {"b": [1, " x "], "a": None}})
-    other = canonical("look", {"how": {"a": None, "b": [1.0, "x"]}, "floor": 2, "place": " the\tred\nroom "})
+    one = key_of("look", {"place": "the red  room", "floor": 2, "how": {"b": [1, " x "], "a": None}})
+    other = key_of("look", {"how": {"a": None, "b": [1.0, "x"]}, "floor": 2, "place": " the\tred\nroom "})
     assert one == other
     assert key_of("look", {"a": 1, "b": 2}) == key_of("look", {"b": 2, "a": 1})
-    assert canonical("look", {"floor": 2}) != canonical("look", {"floor": 3}) != canonical("seek", {"floor": 3})
-    assert canonical("look", {"list": [1, 2]}) != canonical("look", {"list": [2, 1]})
+    assert key_of("look", {"floor": 2}) != key_of("look", {"floor": 3}) != key_of("seek", {"floor": 3})
+    assert key_of("look", {"list": [1, 2]}) != key_of("look", {"list": [2, 1]})
 
 
 @pytest.mark.req("A6")
@@ -302,7 +302,7 @@ def test_whatever_came_before_the_same_turn_again_and_again_is_a_loop(turns: Tur
 @given(stories(), st.integers(2, 4))
 def test_turns_that_each_bring_news_are_no_loop(turns: Turns, threshold: int) -> None:
     news = [[ObservedCall(one.name, one.args, f"news {at}", "") for one in turn] for at, turn in enumerate(turns)]
-    alone = [list({canonical(one.name, one.args): one for one in turn}.values()) for turn in news]
+    alone = [list({key_of(one.name, one.args): one for one in turn}.values()) for turn in news]
     assert followed(alone, threshold) == [None] * len(turns)
 
 
