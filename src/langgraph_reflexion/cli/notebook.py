@@ -111,8 +111,8 @@ class ProfileSession(BookSession):
         found = [entry for entry in entries if entry.name == given]
         found = found or [entry for entry in entries if given and entry.id.startswith(given)]
         if len(found) != 1:  # a name is unique only among entries of its kind
-            names = ", ".join(f"{entry.name} ({entry.kind}, {entry.id})" for entry in entries) or "nothing"
-            raise WrongUse(f"{len(found)} entries are called {given!r}: pass the name or the id of one of {names}")
+            names = ", ".join(f"{entry.name} ({entry.kind}, {entry.id})" for entry in entries) or "there is none"
+            raise WrongUse(f"{len(found) or 'no'} entries are called {given!r}; give the name or id of one: {names}")
         return found[0]
 
     def _former(self, entry: Lesson) -> list[Lesson]:

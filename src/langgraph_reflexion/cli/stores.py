@@ -164,7 +164,8 @@ class Session:
     def describe_empty(self) -> str:
         """That nothing was found, and which namespaces hold something of this kind."""
         held = namespaces_in(self.store, self.collection)
-        return f"Nothing found in {self.place}. Namespaces with {self.collection}: {_list_namespaces(held) or 'none'}."
+        kept = "findings" if self.collection == "notebook" else self.collection
+        return f"Nothing found in {self.place}. Namespaces with {kept}: {_list_namespaces(held) or 'none'}."
 
     def confirm(self, question: str) -> bool:
         """Whether the user allows a permanent deletion, with `--yes` or at the terminal."""
