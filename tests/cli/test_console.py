@@ -61,9 +61,13 @@ def test_a_terminal_gets_a_text_wrapped_under_itself_and_a_file_gets_it_in_one_l
     ]
 
 
-def test_a_command_to_copy_has_no_lead_and_is_never_wrapped():
-    command = "langgraph-reflexion eval shipped --setups cot --model simulated"
+def test_without_a_lead_a_text_is_wrapped_only_if_asked_so_a_command_can_be_copied():
+    command = "langgraph-reflexion eval shipped --model simulated"
     assert printed(lambda page: page.line(command)) == [command]
+    assert printed(lambda page: page.line(command, wrap=True)) == [
+        "langgraph-reflexion eval shipped",
+        "--model simulated",
+    ]
 
 
 def test_the_columns_of_a_table_are_aligned_and_each_row_of_a_file_is_one_line():

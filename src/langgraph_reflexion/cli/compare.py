@@ -37,7 +37,7 @@ def compare(args: argparse.Namespace, page: Page) -> int:
     page.line(f"{first} ({figures[0]}) → {second} ({figures[1]})", "bold")
     for name, gain in found.items():
         for line in format_difference(name, gain):
-            page.line(line)
+            page.line(line, wrap=True)
     if speed:
         page.line(speed)
     return 0

@@ -54,8 +54,8 @@ def summarize(error: BaseException) -> str:
 class Page:
     """Where a command writes: in colour on a terminal, plain elsewhere, as rich decides.
 
-    Texts are never read as markup. Only a terminal gets a text wrapped, and only after a lead: elsewhere a row or a
-    sentence is one line for `grep`, and a command can be copied.
+    Texts are never read as markup. Only a terminal gets a text wrapped: after a lead, and where `wrap` asks for it.
+    What may be copied, such as a command, is left to the terminal. Elsewhere a row is one line, for `grep`.
     """
 
     def __init__(self, file: TextIO) -> None:
@@ -71,12 +71,12 @@ class Page:
             soft_wrap=True,
         )
 
-    def line(self, text: str = "", style: str = "", *, lead: str = "", mark: str = "") -> None:
+    def line(self, text: str = "", style: str = "", *, lead: str = "", mark: str = "", wrap: bool = False) -> None:
         """A text after a plain lead and a mark in its own style. Its further lines are indented as the first."""
         head, body = Text(lead) + Text(f"{mark} " if mark else "", style), Text(clean(text), style)
         indent, width = head.cell_len, self._console.width
         lines = body.split("\n", allow_blank=True)
-        if lead and self._file.isatty():
+        if (lead or wrap) and self._file.isatty():
             if width - indent < MIN_WIDTH:
                 head, indent = head + "\n    ", 4
             lines = body.wrap(self._console, max(width - indent, MIN_WIDTH))
@@ -97,7 +97,7 @@ class Page:
     def fields(self, values: Mapping[str, Any], *, title: str = "") -> None:
         """Named values under a title, a line each; empty ones are left out."""
         if title:
-            self.line(title, "bold")
+            self.line(title, "bold", wrap=True)
         filled = {name.replace("_", " "): text for name, value in values.items() if (text := format_value(value))}
         width = max((len(name) for name in filled), default=0)
         for name, text in filled.items():

@@ -149,8 +149,9 @@ def _show_results(
     lines = {f"{row.setup} {row.accuracy:.0f} %": row.by_trial for row in make_rows(results, args.trials)}
     curves.write_text(draw_curves(lines, figures), encoding="utf-8")
     places = f"Curves: {curves}. Trials: {folder / RESULTS}."
-    for line in (*format_table(results, args.trials, figures), *notes, places):
-        page.line(line)
+    for line in (*format_table(results, args.trials, figures), *notes):
+        page.line(line, wrap=True)
+    page.line(places)
     if args.json:
         gains = {name: gain.as_data() for name, gain in compare_with_baselines(results).items()}
         Page(sys.stdout).data(
