@@ -222,8 +222,9 @@ def _revert(
     ]
     if bulk and (counts or sources):
         runs = list(dict.fromkeys([*counts, *(str(source["source"]) for source in sources)]))
-        why = f"what came of {one_line(', '.join(runs), MAX_REASON)} is taken back"
-        events.append(replace(undoing, why=why, before={}, run=runs[0] if len(runs) == 1 else None))
+        run = runs[0] if len(runs) == 1 else None
+        why = f"what came of {run or f'{len(runs)} runs'} is taken back"
+        events.append(replace(undoing, why=why, before={}, run=run))
     for event in events:
         evidence, record = evidence.with_change(event)
         ops.append(put(about, *record))

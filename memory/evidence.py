@@ -17,7 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
@@ -56,8 +56,8 @@ Record = tuple[str, dict[str, Any]]
 MAX_COUNT = 1_000_000_000
 """The highest count that is accepted from a store or a file: a wrong one must not overflow what is computed with it."""
 
-_DAMAGED = (KeyError, TypeError, ValueError, AttributeError)
-"""What reading a damaged record raises."""
+_DAMAGED = (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError)
+"""What reading a damaged record raises. A time that is out of range raises one of the last two."""
 
 _CHANGE_ID = r"^([\w-]+)\.\d{6}\.[0-9a-f]{8}$"
 
@@ -385,12 +385,20 @@ def _read_runs(value: Mapping[str, Any]) -> tuple[list[LessonRun], Counter[str]]
 
     The counts are below zero where runs were taken back that a file had counted.
     """
-    for run in value["runs"]:
+    runs = [_run_of(run) if isinstance(run, list) else run for run in value["runs"]]
+    for run in runs:
         _time_of(run, "run")
     counts = {name: count for name, count in value["earlier"].items() if name in COUNTS}
     if not all(type(count) is int and abs(count) <= MAX_COUNT for count in counts.values()):
         raise ValueError("its counts are impossible")
-    return value["runs"], Counter(counts)
+    return runs, Counter(counts)
+
+
+def _run_of(row: list[Any]) -> LessonRun:
+    """A run in the shorter form of earlier builds: its id, its time in seconds, its result, and 1 for withheld or 2 for
+    tried."""
+    run, at, result, side = row
+    return run_record(run, result=result, at=datetime.fromtimestamp(at, UTC), withheld=side == 1, tried=side == 2)[1]
 
 
 def _time_of(value: Mapping[str, Any], *texts: str) -> datetime:
