@@ -62,7 +62,8 @@ def place_in(store: BaseStore, namespace: Namespace, context: Any = None, *, by_
     """The namespace of a book or notebook with its fields filled. An invalid store or namespace is refused."""
     if not hasattr(store, "batch") or isinstance(store, type):
         raise ValueError(f"`store` must be a LangGraph store, got {hide_password(repr(store))}{store_hint(store)}")
-    resolved = resolve_namespace(MemoryPolicy(namespace=namespace, by_user=by_user), DEFAULT_NAMESPACE[1], context)
+    policy = MemoryPolicy(namespace=namespace or (), by_user=by_user)  # `None` would mean that of an agent
+    resolved = resolve_namespace(policy, DEFAULT_NAMESPACE[1], context)
     if resolved is None:
         raise ValueError(f"`context` has no value for a field of `namespace`, got {tuple(namespace)!r}")
     return resolved

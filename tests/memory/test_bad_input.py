@@ -90,6 +90,7 @@ def test_an_empty_id_is_unknown_and_never_means_all(book: LessonBook) -> None:
         ({"store": "lessons.db"}, r"`store` must be a LangGraph store, got 'lessons\.db'"),
         ({"namespace": ("team", "{user_id}")}, "`context` has no value for a field"),
         ({"namespace": ("team", "ada.b")}, r"without dots.*'ada\.b'.*as a field"),
+        ({"namespace": MemoryPolicy().namespace}, "`namespace` needs at least one label"),
         ({"namespace": 7}, "namespace\n.*a valid tuple.*input_value=7"),
         ({"namespace": {"team": 1}}, "namespace\n.*a valid tuple.*'team'"),
         ({"policy": Limits()}, "`policy` must be a MemoryPolicy, got Limits"),
