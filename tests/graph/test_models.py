@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from langchain_core.exceptions import ModelInvalidRequestError
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, ChatMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import ConfigurableField, RunnableLambda
@@ -100,6 +100,15 @@ def test_a_sequence_with_a_model_in_it_gets_the_tools_and_keeps_its_other_steps(
 
 def test_a_parser_that_gives_text_gives_an_answer() -> None:
     assert answer(ScriptedModel(["plain words"]) | StrOutputParser(), tools=[]) == "plain words"
+
+
+@pytest.mark.req("B9")
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+def test_a_reply_under_a_servers_own_role_is_read_as_the_models(protocol: Any) -> None:
+    renamed = RunnableLambda(lambda message: ChatMessage(role="assistant-2", content=message.content))
+    agent = create_reflexion_agent(ScriptedModel([say("plain words")]) | renamed, protocol=protocol)
+    *_, (_, last) = agent.stream(HELLO, stream_mode=["messages", "values"])
+    assert last["outcome"].answer == "plain words"
 
 
 def test_a_bound_model_in_a_sequence_must_fit_the_tools_as_well() -> None:
