@@ -207,8 +207,9 @@ async def _aanswer(store: BaseStore, request: Request) -> Any:
 def as_sent(store: BaseStore, ops: list[Op]) -> list[Op]:
     """The operations as the store gets them.
 
-    All writers write in the same order, so that a database has no deadlock. A note of the changed lessons is added.
-    When evidence is added, the record that sums up a lesson's evidence is deleted.
+    All writers write in the same order, so that a database has no deadlock. If the store cannot tell what changed,
+    notes of the changed lessons are added. When evidence is added, the record that sums up a lesson's evidence is
+    deleted.
     """
     puts = [op for op in ops if isinstance(op, PutOp)]
     if len(puts) < len(ops):
@@ -221,7 +222,7 @@ def as_sent(store: BaseStore, ops: list[Op]) -> list[Op]:
     more: list[PutOp] = []
     for op in puts:
         room, label = ("", *op.namespace)[-2:]
-        if label == "lessons":
+        if label == "lessons" and not hasattr(store, "changes"):
             changed.setdefault(op.namespace[:-1], []).append(op.key)
         elif room == "evidence" and may_be_an_id(label) and (op.namespace[:-1], label) not in known:
             more.append(PutOp(op.namespace[:-1], label, None))

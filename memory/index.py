@@ -106,24 +106,27 @@ class Noise(NamedTuple):
 
 
 class IndexUpdate(NamedTuple):
-    """What an index must read: changed items and removed keys."""
+    """What an index must read: changed items, removed keys, and the number of the last change."""
 
     items: list[Item]
     gone: Collection[str] = ()
     complete: bool = False
     """Whether these items are all there are."""
+    seq: int = -1
+    """The store's last write, if the store can tell what changed."""
     notes: set[str] | None = None
-    """The keys of all notes of changes, if they were read."""
+    """The keys of all notes of changes, if it cannot."""
 
 
 class Index:
-    """The lessons of one namespace by their words, up to date with the `notes` of changes."""
+    """The lessons of one namespace by their words, up to date with the write `seq` or with the `notes` of changes."""
 
     def __init__(self, store: BaseStore, namespace: Namespace) -> None:
         self.place = (id(store), namespace)
         self.lock = threading.RLock()
         self.version = 0
         """How often it was updated."""
+        self.seq = -1
         self.notes: set[str] | None = None
         self.items: dict[str, Item] = {}
         self.entries: dict[str, Entry] = {}
@@ -170,7 +173,7 @@ class Index:
         with self.lock:
             if self.version != version:
                 if partly:
-                    self.notes, self.items = None, {}
+                    self.seq, self.notes, self.items = -1, None, {}
                 return False
             self.add(new)
             now = {item.key: item for item in update.items}
@@ -181,7 +184,7 @@ class Index:
             elif now or update.gone:
                 self.remove(update.gone)
                 self.items = {**self.items, **now}
-            self.version, self.notes = version + 1, update.notes
+            self.version, self.seq, self.notes = version + 1, update.seq, update.notes
             return True
 
     def remove(self, keys: Iterable[str]) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace
-from langgraph_reflexion.driver import Waits, call_function
+from langgraph_reflexion.driver import Waits, call_function, either
 from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.access import (
     FORGOTTEN,
@@ -127,7 +127,13 @@ class Shelf:
         index = self.index
         while True:
             version = index.version
-            update = yield from self._update_from_notes(index)
+            if not hasattr(self.store, "changes"):
+                update = yield from self._update_from_notes(index)
+            elif (news := (yield either(self.store.changes, self.store.achanges, self.lessons, index.seq))) is None:
+                update = IndexUpdate((yield from items_in(self.lessons)), complete=True)  # items may expire
+            else:
+                gone = () if news.keys is None else index.items.keys() - news.keys
+                update = IndexUpdate(news.items, gone, news.since < 0, news.seq)
             new = [item for item in update.items if index.is_new(item)]
             *first, last = [new[at : at + PAUSE_AFTER] for at in range(0, len(new), PAUSE_AFTER)] or [new]
             for part in first:
@@ -137,7 +143,7 @@ class Shelf:
                 return index.items
 
     def _update_from_notes(self, index: Index) -> Plan[IndexUpdate]:
-        """What the index must read, according to the notes of changes."""
+        """What the index must read, according to the notes of changes, for a store that cannot tell what changed."""
         if len(index.items) <= FEW:
             [page] = yield [SearchOp(self.lessons, None, FEW + 1)]
             if len(page) <= FEW:

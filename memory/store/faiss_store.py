@@ -21,10 +21,11 @@ from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.arguments import check_choice
 from langgraph_reflexion.memory.store import items
 from langgraph_reflexion.memory.store.database import Database, last_seq, read_meta
-from langgraph_reflexion.memory.store.items import Reader
+from langgraph_reflexion.memory.store.items import Changes, Reader, read_changes
 from langgraph_reflexion.memory.store.operations import (
     Batch,
     check_batch,
+    check_characters,
     pack_vectors,
     texts_to_embed,
 )
@@ -106,6 +107,19 @@ class FaissStore(BaseStore):
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Like `batch`, without blocking the event loop, on whichever loop it is called."""
         return await run_async(self._batch(list(ops)))
+
+    def changes(self, namespace: tuple[str, ...], since: int) -> Changes | None:
+        """What was written to exactly this namespace since a write, or all of it if that write is too long ago.
+
+        `None` if items can expire, because that is not recorded.
+        """
+        check_characters(*namespace)
+        with self._database.reading() as connection:
+            return read_changes(connection, namespace, since)
+
+    async def achanges(self, namespace: tuple[str, ...], since: int) -> Changes | None:
+        """Like `changes`, without blocking the event loop."""
+        return await self._in_thread(lambda: self.changes(namespace, since))
 
     def sweep_ttl(self) -> int:
         """Delete expired items and return their number."""

@@ -7,11 +7,11 @@ import sqlite3
 import time
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langgraph.store.base import GetOp, Item, ListNamespacesOp, MatchCondition, SearchItem, SearchOp
 
-from langgraph_reflexion.memory.store.database import LAST_SEQ, last_seq
+from langgraph_reflexion.memory.store.database import LAST_SEQ, REMEMBERED, last_seq
 from langgraph_reflexion.memory.store.filters import filter_sql
 from langgraph_reflexion.memory.store.operations import Put
 
@@ -50,6 +50,18 @@ RETURNING id
 
 Ranked = list[tuple[int, float | None]]
 """Ids of items with their scores, best first."""
+
+
+class Changes(NamedTuple):
+    """What was written to a namespace after the write `since` up to the write `seq`. -1 means everything.
+
+    `keys` are the keys that it holds now, given where something was deleted.
+    """
+
+    since: int
+    seq: int
+    items: list[Item]
+    keys: set[str] | None = None
 
 
 class Reader:
@@ -197,6 +209,24 @@ class Reader:
 def now() -> int:
     """Microseconds since 1970."""
     return time.time_ns() // 1000
+
+
+def read_changes(connection: sqlite3.Connection, namespace: tuple[str, ...], since: int) -> Changes | None:
+    """What was written to exactly this namespace after `since`. `None` if items can expire, which is not recorded."""
+    if connection.execute("SELECT 1 FROM items WHERE expires_at IS NOT NULL LIMIT 1").fetchone():
+        return None
+    last, name = last_seq(connection), ".".join(namespace)
+    reader = Reader(connection)
+    columns = f"SELECT {_COLUMNS} FROM items WHERE"
+    if not max(0, last - REMEMBERED) <= since <= last:
+        rows = connection.execute(f"{columns} namespace = ?", (name,))
+        return Changes(-1, last, [Item(**reader._fields(row, False)) for row in rows])
+    new = connection.execute(f"{columns} seq > ? AND +namespace = ?", (since, name))
+    items = [Item(**reader._fields(row, False)) for row in new]
+    if not connection.execute("SELECT 1 FROM gone WHERE seq > ?", (since,)).fetchone():
+        return Changes(since, last, items)
+    keys = {key for [key] in connection.execute("SELECT key FROM items WHERE namespace = ?", (name,))}
+    return Changes(since, last, items, keys)
 
 
 def write_items(connection: sqlite3.Connection, puts: Collection[Put], vectors: Mapping[str, bytes]) -> None:

@@ -35,6 +35,36 @@ def test_an_item_is_returned_as_it_was_put(store: FaissStore) -> None:
     assert store.search(NS)[0].value == value
 
 
+def test_changes_are_reported_since_any_write(opened: Callable[..., FaissStore], index: dict[str, Any]) -> None:
+    store, other = opened(index=index), opened(index=index)
+    assert store.changes(NS, -1) == (-1, 0, [], None)
+    store.put(NS, "a", {"text": "@0.1"})
+    other.put(NS, "b", {"n": 1}, index=False)
+    first = store.changes(NS, 0)
+    assert [item.key for item in first.items] == ["a", "b"]
+    other.put(("elsewhere",), "c", {"n": 1})
+    store.put(NS, "a", {"text": "@0.2"})
+    second = store.changes(NS, first.seq)
+    assert (second.items, second.keys) == ([store.get(NS, "a")], None)
+    assert store.changes(NS, second.seq) == (second.seq, second.seq, [], None)
+    store.batch([PutOp(NS, "d", {"n": 1}), PutOp(NS, "b", None)])
+    third = other.changes(NS, second.seq)
+    assert ([item.key for item in third.items], third.keys) == (["d"], {"a", "d"})
+    assert other.changes(NS, third.seq + 1).since == -1, "a number of another file"
+
+
+def test_changes_that_are_too_long_ago_are_all_that_there_is(
+    opened: Callable[..., FaissStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(items, "REMEMBERED", 3)
+    store = opened()
+    for key in "abcdef":
+        store.put(NS, key, {"n": 1})
+    assert [item.key for item in store.changes(NS, 3).items] == ["d", "e", "f"]
+    late = store.changes(NS, 2)
+    assert (late.since, [item.key for item in late.items]) == (-1, list("abcdef"))
+
+
 def test_times_have_a_zone_and_the_first_one_survives_an_overwrite(store: FaissStore) -> None:
     before = datetime.now(UTC)
     store.put(NS, "a", {"n": 1})
@@ -92,6 +122,7 @@ def test_half_a_character_is_not_a_valid_key_or_label(store: FaissStore, namespa
         lambda: store.put(namespace, key, {}),
         lambda: store.get(namespace, key),
         lambda: store.delete(namespace, key),
+        lambda: store.changes((*namespace, key), 0),
     ):
         with pytest.raises(ValueError, match=r"lone surrogate, got '(k\\ud800|a\\udfff)'"):
             ask()
