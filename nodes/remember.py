@@ -42,7 +42,7 @@ def remember(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update
     if not new or failure is None:
         return update
     book = parts.memory.book(state, config, writing=True)
-    writer = LessonWriter(parts, state, config, book)
+    writer = yield from _writer(parts, state, config, book)
     tool = failure.tool if failure.tool in parts.tools.own else None
     for reflection in new:
         only_for_run = "memory is not written" if book is None else _why_not_saved(parts.memory.policy, reflection)
@@ -83,7 +83,7 @@ def remember_success(parts: Parts, state: State, config: RunnableConfig, book: L
     if reflection is None:
         return written
     when = next((memo.when for memo in reflection.memory_to_write if memo.when.strip()), "")
-    writer = LessonWriter(parts, state, config, book)
+    writer = yield from _writer(parts, state, config, book)
     for text in _wordings(state, reflection):
         lesson = Lesson(
             kind="strategy",
@@ -196,11 +196,20 @@ def _wordings(state: State, reflection: Reflection) -> Iterator[str]:
         yield general if general[-1] in ".!?。" else f"{general}."
 
 
+def _writer(parts: Parts, state: State, config: RunnableConfig, book: LessonBook | None) -> Waits[LessonWriter]:
+    """A writer of lessons with the topic of the task, for which a function of the caller is asked once."""
+    topic = yield from topic_for(task_in(state), parts.memory.policy)
+    own_topic = None if topic == GENERAL else topic  # a lesson from a general task is for all topics
+    return LessonWriter(parts, state, config, book, own_topic)
+
+
 class LessonWriter:
     """Saves the lessons of one run, with an event for each."""
 
-    def __init__(self, parts: Parts, state: State, config: RunnableConfig, book: LessonBook | None) -> None:
-        self._parts, self._state, self._config, self._book = parts, state, config, book
+    def __init__(
+        self, parts: Parts, state: State, config: RunnableConfig, book: LessonBook | None, topic: str | None
+    ) -> None:
+        self._parts, self._state, self._config, self._book, self._topic = parts, state, config, book, topic
         self._foreign = foreign_in(parts, state)
 
     def save(self, lesson: Lesson, only_for_run: str = "", *, report_refusals: bool = True) -> Waits[Written | None]:
@@ -210,9 +219,7 @@ class LessonWriter:
         quarantines it, this run may not show it either.
         """
         state, book = self._state, self._book
-        topic = yield from topic_for(task_in(state), self._parts.memory.policy)
-        own_topic = None if topic == GENERAL else topic  # a lesson from a general task is for all topics
-        lesson = lesson.model_copy(update={"topic": own_topic, "sources": [state["about"]["id"]]})
+        lesson = lesson.model_copy(update={"topic": self._topic, "sources": [state["about"]["id"]]})
         if not only_for_run:
             shown = [recalled.lesson for recalled in state["recalled"] if recalled.shown]
             for known in shown:  # it came from memory, so it is no new evidence

@@ -315,3 +315,19 @@ def test_a_lesson_is_filed_under_the_topic_of_the_task_it_was_learned_from(run, 
     book = LessonBook(store, PLACE)
     assert {lesson.topic for lesson in book.lessons()} == {topic}
     assert topic is None or [lesson.id for lesson in book.lessons(topic=topic)] == wrote.outcome.lessons_written
+
+
+@pytest.mark.req("D10")
+def test_the_topic_of_a_task_is_asked_once_however_many_lessons_are_learned_from_it(run, shy, store):
+    asked = []
+
+    def topic(task):
+        asked.append(task)
+        return "rooms"
+
+    memos = [memo(), memo("Book the quiet room of the third floor.")]
+    plan = reflection("Ask again with the weekday.", memory_to_write=memos)
+    model = RoleModel([call("search", query="2026-03-03"), call("search", query="Tuesday"), say("11:00")], plan)
+    run(model, [shy.search], task=TASK, store=store, memory={"topics": topic})
+    assert [lesson.topic for lesson in LessonBook(store, PLACE).lessons()] == ["rooms", "rooms"]
+    assert asked == [TASK] * 2, "by `remember`, and for the episode"
