@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 REASONS: dict[StopReason, str] = {
     "max_steps": "there are no steps left ({max_steps} were allowed)",
-    "max_attempts": "no attempt was accepted ({max_attempts} were allowed)",
+    "max_attempts": "no attempt was accepted (attempts allowed: {max_attempts})",
     "invalid_decisions": "the model's decisions were invalid",
     "loop": "the model repeated the same calls",
     "improvement_stalled": "the answers no longer improved",

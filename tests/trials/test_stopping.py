@@ -54,7 +54,7 @@ def test_the_attempt_and_the_reflection_after_the_last_are_never_made(tried, sco
         "answer 3",
         "answer 2",
     )
-    assert "no attempt was accepted (3 were allowed)" in seen.result["messages"][-1].text
+    assert "no attempt was accepted (attempts allowed: 3)" in seen.result["messages"][-1].text
 
 
 @pytest.mark.req("F9", "F1")
