@@ -439,6 +439,21 @@ def test_a_name_that_is_the_answer_or_stands_in_the_task_is_a_retelling() -> Non
 
 
 @pytest.mark.req("D2")
+@pytest.mark.parametrize(
+    "task",
+    [
+        "Was steht auf der Rechnung, die Frau Brandt gestern bezahlt hat?",
+        "Bitte sende die neue Rechnung an Frau Brandt, aber ohne Rabatt diesmal.",
+    ],
+)
+def test_a_german_noun_of_the_task_is_no_name_and_the_name_after_a_title_is(task: str) -> None:
+    noun = Lesson(kind="rule", text="Nenne eine Rechnung immer mit ihrer Nummer.")
+    assert book().add(noun, task=task).action == "added"
+    name = Lesson(kind="rule", text="Nenne Brandt immer mit der Nummer der Bestellung.")
+    assert book().add(name, task=task).reason == "it is a retelling of the task, it names 'Brandt'"
+
+
+@pytest.mark.req("D2")
 def test_a_type_in_the_code_of_the_task_is_no_name() -> None:
     code = "from typing import List\n\ndef total(prices: List[int]) -> Optional[int]:\n    # Add the prices."
     rule = Lesson(kind="rule", text="Import List from typing, and return an Optional only where None can come.")

@@ -84,7 +84,8 @@ _IN_CODE = lazy_pattern(r"\b([A-Z]\w*)(?=\(|\[[A-Za-z])|(?:->|\bimport|\bclass) 
 """A type or a function in code, such as `List` in `def total(prices: List[int]) -> Optional[int]`: not a name."""
 
 _GERMAN = word_set(
-    "auch beim deren ein eine einem einen einer für ich ist nach nicht noch oder sich sind und wird wurde zum zur"
+    "aber auch auf beim bitte deren ein eine einem einen einer für ich ist kann mein meine nach nicht noch nur oder sich "
+    "sie sind über und unser wenn wer wird wurde zum zur"
 )
 """Frequent German words. A text is German if it has one of these, and two with those of the next list."""
 _GERMAN_AND_OTHER = word_set("aus bei das dem den der des die ins mir mit von wie")
