@@ -409,9 +409,11 @@ def test_a_missing_file_is_an_error_and_is_not_created(refused, here, verb):
 
 def test_a_file_that_is_not_a_store_is_refused_and_untouched(refused, here):
     (here / "text.db").write_text("dear diary, " * 200)
+    (here / "empty.db").touch()
     sqlite3.connect("other.db").execute("CREATE TABLE t (x)").connection.close()
     before = {file.name: file.read_bytes() for file in here.iterdir()}
     assert "file is not a database" in refused("list", store="text.db")
+    assert "the file is empty" in refused("list", store="empty.db")
     assert "it is an SQLite file of another program" in refused("list", store="other.db")
     assert "it is a folder" in refused("list", store=".")
     assert "there is no such file" in refused("list", store=":memory:")

@@ -42,6 +42,8 @@ def open_store(address: str | None, *, create: bool = False, hint: str = "") -> 
         raise WrongUse(f"--store takes a file or postgresql://…, got {hide_password(address)}")
     if not create and not file.exists():
         raise WrongUse(f"--store {hide_password(address)}: there is no such file{hint}")
+    if not create and file.is_file() and not file.stat().st_size:  # opening it would make it a store
+        raise WrongUse(f"--store {hide_password(address)}: the file is empty{hint}")
     try:
         opened = _open_sqlite_store(file) if _is_sqlite_store(file) else FaissStore(file)
     except StoreError as error:
