@@ -98,7 +98,7 @@ def _candidates(text: str) -> list[Parsed]:
         raise _InvalidReplyError(f"The reply cannot be read: {piece[0]} stands outside of any object.")
     if not candidates:
         missing = (
-            f"it holds no object with the fields {', '.join(FIELDS)}" if found else "there is no JSON object in it"
+            f"no object in it has the fields {', '.join(FIELDS)} at its top level" if found else "there is no JSON object in it"
         )
         raise _InvalidReplyError(f"The reply cannot be read: {missing}.")
     return candidates
