@@ -257,12 +257,12 @@ def replaces_reflection(lesson: Lesson) -> bool:
 
 
 def next_status(found: StoredLesson, estimates: Estimate) -> tuple[LessonStatus, str] | None:
-    """The new status by the evidence, and why. `None` if it stays. A person's decision outranks the evidence."""
+    """The new status by the evidence, and why. `None` if it stays. What a person wants shown is never demoted."""
     lesson, evidence = found.lesson, found.evidence
-    if evidence.vouched or lesson.name or not evidence.shown_results():
+    if lesson.name or not evidence.shown_results():
         return None
     record = f"{lesson.wins} won, {lesson.losses} lost"
-    behind = estimates.holds_back(found)
+    behind = "" if evidence.vouched else estimates.holds_back(found)
     if behind and lesson.status in ("candidate", "active"):
         return "probation", f"{behind}; {record}"
     if lesson.status == "probation":

@@ -169,7 +169,7 @@ class Evidence:
     def statuses(self, without: Collection[Change] = ()) -> list[LessonStatus]:
         """The statuses it was given, in order, as if the changes in `without` had not been made.
 
-        A person's decision outranks later changes by the evidence and, if it was an approval, by the cap. A lesson
+        A person's decision outranks later demotions by the evidence and, if it was an approval, by the cap. A lesson
         whose `added` was undone stays retired until somebody decides otherwise.
         """
         given: list[LessonStatus] = []
@@ -180,7 +180,8 @@ class Evidence:
         for change in self.changes:
             if without and change.id not in standing and change.undoes not in written:
                 continue
-            outranked = (change.by == "evidence" and decided in LIVE) or (change.by == "policy" and decided == "active")
+            demoted = change.by == "evidence" and change.status != "active"
+            outranked = (demoted and decided in LIVE) or (change.by == "policy" and decided == "active")
             if change.status is None or outranked:
                 continue
             given.append(change.status)

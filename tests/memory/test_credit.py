@@ -149,6 +149,19 @@ def test_an_approval_outranks_losses(book: LessonBook, mine: str) -> None:
     assert book.recall("Propose a slot for the meeting that is not busy.")
 
 
+@pytest.mark.req("D23")
+def test_a_restored_lesson_is_promoted_by_two_wins_and_demoted_by_no_losses(book: LessonBook, mine: str) -> None:
+    book.retire(mine, "not wanted")
+    assert book.restore(mine).status == "candidate"
+    book.credit(run("r1", shown=[mine]))
+    book.credit(run("r2", shown=[mine]))
+    assert [lesson.status for lesson in book.lessons()] == ["active"]
+    for i in range(8):
+        book.credit(run(f"lost {i}", False, shown=[mine]))
+    assert [lesson.status for lesson in book.lessons()] == ["active"]
+    assert book.recall("Propose a slot for the meeting that is not busy.")
+
+
 def test_a_lesson_that_is_gone_costs_the_credit_of_the_others_nothing(book: LessonBook, mine: str) -> None:
     book.credit(run("r1", shown=["gone", mine, "../odd"], withheld=["lost"]))
     assert counts(book, mine) == (1, 1, 0)
