@@ -22,7 +22,7 @@ from langgraph_reflexion.nodes.recall import best_effort
 from langgraph_reflexion.nodes.tool import details_of
 from langgraph_reflexion.nodes.verdicts import RESPONSE_FORMAT, is_accepted
 from langgraph_reflexion.schemas import DECISION_SIGNALS, Attempt, Failure, Lesson, Origin, Reflection, Trigger
-from langgraph_reflexion.state import State, Update, is_from_user, start_of_run, task_in, whole_conversation
+from langgraph_reflexion.state import State, Update, is_from_user, start_of_run, task_in, task_of, whole_conversation
 from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.task import GENERAL
 
@@ -188,7 +188,7 @@ def _wordings(state: State, reflection: Reflection) -> Iterator[str]:
     """The plan that was followed, and the same plan without clauses that fit only this task."""
     plan = reflection.patch_prompt.strip()
     yield plan
-    task, answer = task_in(state), state["attempts"][-1].answer
+    task, answer = _task_taught_by(state), state["attempts"][-1].answer
     clauses = filter(str.strip, CLAUSES.split(plan))
     held = [text for text in clauses if refusal(Lesson(kind="strategy", text=text), task, answer) is None]
     general = " ".join(held).strip(" ,;:，；")
@@ -231,7 +231,7 @@ class LessonWriter:
             memory = self._parts.memory
             book = LessonBook(InMemoryStore(), ("run",), memory.policy, memory.clock, prompts=memory.prompts)
         answer = state["attempts"][-1].answer if state["attempts"] else None
-        add = either(book.add, book.aadd, lesson, task=task_in(state), answer=answer, foreign=self._foreign)
+        add = either(book.add, book.aadd, lesson, task=_task_taught_by(state), answer=answer, foreign=self._foreign)
         result: Written | None = yield from best_effort(self._parts, state, "remember", add, writing=True)
         if result is None or (only_for_run and result.action != "quarantined"):
             why = only_for_run or "the store failed"
@@ -243,6 +243,18 @@ class LessonWriter:
             lesson_id = result.lesson.id if result.lesson is not None else None
             emit_lesson(self._config, lesson.kind, text, result.action, result.reason, lesson_id)
         return result
+
+
+def _task_taught_by(state: State) -> str:
+    """The task that the lessons of this run come from, and must not retell.
+
+    Feedback is no task: the user's own words are what a lesson should say. If there is no new message with it, the task
+    is the one before.
+    """
+    task, failures, messages = task_in(state), state["failures"], state["messages"]
+    if not failures or failures[0].signal != "feedback" or failures[0].evidence != task.strip():
+        return task
+    return task_of(messages[: start_of_run(messages, state["about"]["task_id"])])
 
 
 def _first_origin(parts: Parts, state: State) -> Origin:

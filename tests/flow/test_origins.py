@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from langchain.agents import create_agent
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from langgraph_reflexion import LessonBook, Limits, create_reflexion_agent
+from langgraph_reflexion import LessonBook, Limits, ReflexionMiddleware, create_reflexion_agent
 from langgraph_reflexion.checks import all_of, human_review, llm_judge, rule
 from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, calls, reflection, say
 
@@ -108,3 +109,37 @@ def test_a_lesson_about_the_form_of_an_answer_is_verified_by_the_response_format
     agent.invoke({"messages": [("user", "Propose a slot.")]})
     rules = LessonBook(store).lessons(kind="rule")
     assert [(rule.text, rule.origin) for rule in rules] == [(advice, origin)]
+
+
+def in_the_graph(model, **settings):
+    return create_reflexion_agent(model, **settings)
+
+
+def in_the_middleware(model, **settings):
+    return create_agent(model, middleware=[ReflexionMiddleware()], **settings)
+
+
+@pytest.mark.req("A10", "D2")
+@pytest.mark.parametrize("build", [in_the_graph, in_the_middleware])
+@pytest.mark.parametrize("messages", [[], [("user", "Try again, please.")]])
+def test_the_users_own_rule_in_their_feedback_is_a_lesson_that_was_told(build, messages):
+    wish = "Never book the red room on a Friday."
+    model = RoleModel(
+        [say("red room"), say("blue room")], reflection("Take another room.", memory_to_write=[{**NOTE, "text": wish}])
+    )
+    store, config = InMemoryStore(), {"configurable": {"thread_id": "one"}}
+    agent = build(model, store=store, checkpointer=InMemorySaver())
+    agent.invoke({"messages": [("user", "Book a room for the review with Amelia.")]}, config)
+    agent.invoke({"messages": messages, "feedback": f"that was wrong: {wish}"}, config)
+    assert [(lesson.text, lesson.origin) for lesson in LessonBook(store).lessons()] == [(wish, "told")]
+
+
+@pytest.mark.req("D2")
+def test_a_lesson_from_feedback_does_not_retell_the_task_before():
+    named = {**NOTE, "text": "Book the blue room when Amelia reviews."}
+    model = RoleModel([say("red room"), say("blue room")], reflection("Take another room.", memory_to_write=[named]))
+    store, config = InMemoryStore(), {"configurable": {"thread_id": "one"}}
+    agent = create_reflexion_agent(model, store=store, checkpointer=InMemorySaver())
+    agent.invoke({"messages": [("user", "Book a room for the review with Amelia.")]}, config)
+    agent.invoke({"messages": [], "feedback": "that was wrong: the red room is taken"}, config)
+    assert LessonBook(store).lessons() == []

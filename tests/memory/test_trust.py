@@ -439,6 +439,15 @@ def test_a_name_that_is_the_answer_or_stands_in_the_task_is_a_retelling() -> Non
 
 
 @pytest.mark.req("D2")
+def test_the_verb_after_a_colon_in_the_task_is_no_name() -> None:
+    task = "Your task is to: Convert the lengths that Amelia sent."
+    verb = Lesson(kind="rule", text="Convert all lengths to one unit before adding them.")
+    assert book().add(verb, task=task).action == "added"
+    name = Lesson(kind="rule", text="Amelia sends lengths in two units.")
+    assert book().add(name, task=task).reason == "it is a retelling of the task, it names 'Amelia'"
+
+
+@pytest.mark.req("D2")
 @pytest.mark.parametrize(
     "task",
     [

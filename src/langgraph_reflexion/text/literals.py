@@ -161,7 +161,10 @@ def retold_detail(text: str, task: str) -> str | None:
         ):
             return repr(literal)
     for name in names_of(task[:MAX_TASK]):
-        if re.search(rf"\b{re.escape(name)}\b", text):
+        word = rf"\b{re.escape(name)}\b"
+        # What follows a colon in the task and starts a sentence here is hardly a name: `Your task is to: Convert ...`.
+        within = re.search(rf"(?<!: ){word}", task) or re.search(rf"(?<=[\w,;)] ){word}", text)
+        if within and re.search(word, text):
             return repr(name)
     # Three quarters of the words of a task of some length is the task again. Of the tasks of benchmarks/recall.py, given as
     # lessons with a few words around them, this finds 75 %.
