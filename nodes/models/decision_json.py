@@ -97,9 +97,8 @@ def _candidates(text: str) -> list[Parsed]:
     if candidates and (piece := _FIELD.search(outside + text[at:])):
         raise _InvalidReplyError(f"The reply cannot be read: {piece[0]} stands outside of any object.")
     if not candidates:
-        missing = (
-            f"no object in it has the fields {', '.join(FIELDS)} at its top level" if found else "there is no JSON object in it"
-        )
+        no_fields = f"no object in it has the fields {', '.join(FIELDS)} at its top level"
+        missing = no_fields if found else "there is no JSON object in it"
         raise _InvalidReplyError(f"The reply cannot be read: {missing}.")
     return candidates
 
