@@ -8,7 +8,7 @@ from typing import Any
 
 from langgraph_reflexion.context import UTC_NOW, Limits, MemoryPolicy
 from langgraph_reflexion.driver import accepts
-from langgraph_reflexion.graph.agent import create_reflexion_agent
+from langgraph_reflexion.graph.agent import Protocol, create_reflexion_agent
 from langgraph_reflexion.graph.auditors import TURNS, AfterRun, AuditSettings
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook, check_instance
 from langgraph_reflexion.nodes.parts import AgentMemory
@@ -26,6 +26,7 @@ def after_run(
     background: bool = False,
     on_done: Callable[[dict[str, Any]], Any] | None = None,
     prompts: str | Path | None = None,
+    protocol: Protocol = "auto",
 ) -> AfterRun:
     """Two auditors for finished runs: one for errors and missed opportunities, one for facts worth remembering.
 
@@ -44,6 +45,7 @@ def after_run(
         background: Return the answer first, and audit in the background. `.drain()` waits for unfinished audits.
         on_done: Called with the result when both auditors are done. An async function needs `ainvoke`.
         prompts: A folder whose files replace the shipped prompts of the same name.
+        protocol: How the auditors call their tools, as in `create_reflexion_agent`.
     """
     if memory is not None and not isinstance(memory, (LessonBook, MemoryPolicy)):
         raise ValueError(f"`memory` must be a LessonBook or a MemoryPolicy, got {hide_password(repr(memory))}")
@@ -71,5 +73,6 @@ def after_run(
         background=background,
         on_done=on_done,
         prompts=prompt_files,
+        protocol=protocol,
     )
     return AfterRun(settings)
