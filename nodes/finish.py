@@ -89,8 +89,10 @@ def finish(
     emit(config, "outcome", outcome=outcome.model_dump(mode="json"))
     if state["handoffs"]:
         return _handoff_command(state, messages, outcome)
-    if parts.actor.hold_answers and streams_tokens(config) and ending.stop_reason in ("accepted", "unchecked"):
-        _stream_answer(messages)
+    held = parts.actor.hold_answers and ending.stop_reason in ("accepted", "unchecked")
+    # LangGraph has streamed the call of a question under its message's id, and would leave out the text in its place.
+    if (held or ending.stop_reason == "asked_user") and streams_tokens(config):
+        _stream_last(messages)
     messages = _in_order(state, messages)
     if after_run is not None:
         whole = add_messages(cast("Any", state["messages"]), cast("Any", messages))
@@ -98,8 +100,8 @@ def finish(
     return {"outcome": outcome, "messages": messages} if messages else {"outcome": outcome}
 
 
-def _stream_answer(messages: list[AnyMessage]) -> None:
-    """Stream a held answer as one chunk, because none of its tokens was streamed."""
+def _stream_last(messages: list[AnyMessage]) -> None:
+    """Stream the last message as one chunk, because none of its text was streamed."""
     for message in messages[-1:]:
         if isinstance(message, AIMessage) and message.id is not None:
             push_message(AIMessageChunk(content=message.content, id=message.id, name=message.name), state_key=None)

@@ -85,6 +85,15 @@ def test_where_no_one_can_answer_the_question_ends_the_run_and_the_reply_is_the_
     assert again.ending == ("unverified", "unchecked")
 
 
+@pytest.mark.req("B7", "B11", "I6")
+@pytest.mark.parametrize("hold_answers", [False, True])
+def test_a_question_that_ends_the_run_is_in_the_messages_stream_once(protocol, hold_answers):
+    model = RoleModel([ask("Which Tuesday?")])
+    agent = create_reflexion_agent(model, controls=["ask_user"], protocol=protocol, hold_answers=hold_answers)
+    heard = agent.stream({"messages": [("user", "Plan an hour.")]}, stream_mode="messages")
+    assert [message.text for message, _ in heard if message.text] == ["Which Tuesday?"]
+
+
 @pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.req("B7")
 def test_a_question_next_to_other_calls_is_refused(run, desk):
