@@ -569,14 +569,25 @@ def test_that_someone_asked_is_no_part_of_a_lessons_occasion(book: LessonBook):
 
 
 @pytest.mark.req("D4")
-@pytest.mark.fast_cases(1)
-def test_lessons_for_the_same_word_do_not_hide_each_other(full: LessonBook) -> None:
-    for thing in ("violin", "harbour", "bridge", "candle", "mirror", "pepper", "saddle", "lemon", "anchor", "ladder"):
+@pytest.mark.fast_cases(4)
+@pytest.mark.parametrize("others", [True, False])
+@pytest.mark.parametrize(
+    ("when", "task"),
+    [
+        ("revenue", "What is the revenue of March?"),
+        ("booking a meeting room", "Please reserve a room for the press meeting on Friday."),
+    ],
+)
+def test_lessons_for_the_same_occasion_do_not_hide_each_other(
+    full: LessonBook, when: str, task: str, others: bool
+) -> None:
+    things = ("violin", "harbour", "bridge", "candle", "mirror", "pepper", "saddle", "lemon", "anchor", "ladder")
+    for thing in things if others else ():
         full.add(a_rule(f"Polish the {thing} with wax.", when=f"a {thing} is dull"))
-    task = "What is the revenue of March?"
     own = ["Exclude refunds.", "Convert currencies to euro.", "Name the fiscal year.", "Use the ledger.", "Round down."]
+    own += ["Ask for the owner first.", "Send a copy to the archive.", "Quote the older tariff."]
     for number, text in enumerate(own, 1):
-        full.add(a_rule(text, when="revenue"))
+        full.add(a_rule(text, when=when))
         assert len(full.recall(task)) == min(number, 3)
     for number, text in reversed([*enumerate(own)]):
         [lesson] = [kept for kept in full.lessons() if kept.text == text]
