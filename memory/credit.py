@@ -262,7 +262,11 @@ def next_status(found: StoredLesson, estimates: Estimate) -> tuple[LessonStatus,
     if lesson.name or not evidence.shown_results():
         return None
     record = f"{lesson.wins} won, {lesson.losses} lost"
-    behind = "" if evidence.vouched else estimates.holds_back(found)
+    behind = estimates.holds_back(found)
+    if evidence.vouched:
+        # What was won before a person decided is no reason to change the decision.
+        promoted = lesson.status != "active" and not behind and evidence.wins_since_decision >= 2
+        return ("active", f"it won in two episodes: {record}") if promoted else None
     if behind and lesson.status in ("candidate", "active"):
         return "probation", f"{behind}; {record}"
     if lesson.status == "probation":

@@ -155,6 +155,12 @@ class Evidence:
         )
 
     @property
+    def wins_since_decision(self) -> int:
+        """How many of the latest runs were won with it since the last decision by a person."""
+        since = self.decisions[-1].at
+        return sum(run["result"] == "win" and _time_of(run) >= since for run in self.shown_results())
+
+    @property
     def approved_words(self) -> frozenset[str]:
         """The hashes of the texts that a person approved."""
         approvals = [change.words for change in self.standing if change.words]

@@ -162,6 +162,38 @@ def test_a_restored_lesson_is_promoted_by_two_wins_and_demoted_by_no_losses(book
     assert book.recall("Propose a slot for the meeting that is not busy.")
 
 
+@pytest.mark.req("D23")
+def test_what_a_person_decided_is_not_changed_by_earlier_wins(book: LessonBook, mine: str, clock: Any) -> None:
+    book.credit(run("r1", shown=[mine]))
+    book.credit(run("r2", shown=[mine]))
+    [promoted] = [change for change in book.history(mine) if change.action == "promoted"]
+    clock.pass_by(hours=1)
+    book.undo(promoted.id)
+    book.credit(run("r3", False, shown=[mine]))
+    book.credit(run("r4", shown=[mine]))
+    assert [lesson.status for lesson in book.lessons()] == ["candidate"]
+    clock.pass_by(hours=1)
+    for i in range(3):
+        book.credit(run(f"won {i}", shown=[mine]))
+    assert [lesson.status for lesson in book.lessons()] == ["active"]
+
+
+@pytest.mark.req("D23")
+def test_a_lesson_whose_retirement_was_undone_is_not_demoted_again_in_its_history(book: LessonBook, mine: str) -> None:
+    for i in range(12):
+        book.credit(run(f"without {i}"))
+    for i in range(12):
+        book.credit(run(f"lost {i}", False, shown=[mine]))
+    retired = book.history(mine)[-1]
+    assert retired.status == "retired"
+    book.undo(retired.id)
+    before = book.history(mine)
+    for i in range(3):
+        book.credit(run(f"lost again {i}", False, shown=[mine]))
+    assert book.history(mine) == before
+    assert [lesson.status for lesson in book.lessons()] == ["probation"]
+
+
 def test_a_lesson_that_is_gone_costs_the_credit_of_the_others_nothing(book: LessonBook, mine: str) -> None:
     book.credit(run("r1", shown=["gone", mine, "../odd"], withheld=["lost"]))
     assert counts(book, mine) == (1, 1, 0)
