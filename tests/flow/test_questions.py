@@ -94,6 +94,15 @@ def test_a_question_that_ends_the_run_is_in_the_messages_stream_once(protocol, h
     assert [message.text for message, _ in heard if message.text] == ["Which Tuesday?"]
 
 
+@pytest.mark.req("I6")
+def test_an_approval_that_no_one_can_give_is_streamed_after_the_answers_of_its_calls(desk):
+    agent = create_reflexion_agent(RoleModel([call("search", query="x")]), [desk.search], approve=["search"])
+    heard = agent.stream({"messages": [("user", "Plan an hour.")]}, stream_mode="messages")
+    not_run, question = [message.text for message, _ in heard if message.text]
+    assert not_run.startswith("Not run")
+    assert question.startswith("A person must approve search")
+
+
 @pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.req("B7")
 def test_a_question_next_to_other_calls_is_refused(run, desk):
