@@ -12,7 +12,7 @@ from langgraph_reflexion.nodes.models.prompt import with_failure_turn
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, is_paired, paired
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.schemas import Failure
-from langgraph_reflexion.state import BLANK, RUN_FIELDS, About, State, Update, is_from_user, task_of
+from langgraph_reflexion.state import BLANK, FEEDBACK_END, RUN_FIELDS, About, State, Update, is_from_user, task_of
 from langgraph_reflexion.text.literals import fingerprint
 
 FEWEST_STEPS = 6
@@ -44,7 +44,7 @@ def begin(parts: Parts, state: State, config: RunnableConfig) -> Update:
     now, run = parts.budget.now(), run_id(config)
     conversation = given
     if feedback and not isinstance(given[-1], HumanMessage):
-        conversation = [*given, HumanMessage(feedback, id=f"{run}-feedback")]
+        conversation = [*given, HumanMessage(feedback, id=f"{run}{FEEDBACK_END}")]
     task = next((message for message in reversed(conversation) if is_from_user(message)), None)
     outcome = state.get("outcome")
     update: Update = {

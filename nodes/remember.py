@@ -22,7 +22,15 @@ from langgraph_reflexion.nodes.recall import best_effort
 from langgraph_reflexion.nodes.tool import details_of
 from langgraph_reflexion.nodes.verdicts import RESPONSE_FORMAT, is_accepted
 from langgraph_reflexion.schemas import DECISION_SIGNALS, Attempt, Failure, Lesson, Origin, Reflection, Trigger
-from langgraph_reflexion.state import State, Update, is_from_user, start_of_run, task_in, task_of, whole_conversation
+from langgraph_reflexion.state import (
+    FEEDBACK_END,
+    State,
+    Update,
+    is_from_user,
+    start_of_run,
+    task_in,
+    whole_conversation,
+)
 from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.task import GENERAL
 
@@ -249,12 +257,16 @@ def _task_taught_by(state: State) -> str:
     """The task that the lessons of this run come from, and must not retell.
 
     Feedback is no task: the user's own words are what a lesson should say. If there is no new message with it, the task
-    is the one before.
+    is the one before, and none if there is no other message of the user.
     """
     task, failures, messages = task_in(state), state["failures"], state["messages"]
     if not failures or failures[0].signal != "feedback" or failures[0].evidence != task.strip():
         return task
-    return task_of(messages[: start_of_run(messages, state["about"]["task_id"])])
+    earlier = reversed(messages[: start_of_run(messages, state["about"]["task_id"])])
+    return next(
+        (message.text for message in earlier if is_from_user(message) and not str(message.id).endswith(FEEDBACK_END)),
+        "",
+    )
 
 
 def _first_origin(parts: Parts, state: State) -> Origin:

@@ -260,6 +260,9 @@ class RouteState(RouteChannels, RunFields, total=False):
 CHANNELS = (*Channels.__annotations__,)
 """The names of the channels."""
 
+FEEDBACK_END = "-feedback"
+"""The end of the id of a message that `begin` makes of the user's feedback."""
+
 BLANK: MappingProxyType[str, Any] = MappingProxyType(
     {
         "feedback": None,

@@ -143,3 +143,20 @@ def test_a_lesson_from_feedback_does_not_retell_the_task_before():
     agent.invoke({"messages": [("user", "Book a room for the review with Amelia.")]}, config)
     agent.invoke({"messages": [], "feedback": "that was wrong: the red room is taken"}, config)
     assert LessonBook(store).lessons() == []
+
+
+@pytest.mark.req("A10", "D2")
+def test_a_rule_that_the_user_states_a_second_time_is_a_lesson_about_their_task():
+    wish = "Never book the red room on a Friday."
+    named = "Book the blue room when Amelia reviews."
+    advice = [
+        reflection("Take another room."),
+        reflection("Ask the owner first.", memory_to_write=[{**NOTE, "text": text} for text in (wish, named)]),
+    ]
+    model = RoleModel([say("red room"), say("blue room"), say("green room")], advice)
+    store, config = InMemoryStore(), {"configurable": {"thread_id": "one"}}
+    agent = create_reflexion_agent(model, store=store, checkpointer=InMemorySaver())
+    agent.invoke({"messages": [("user", "Book a room for the review with Amelia.")]}, config)
+    agent.invoke({"messages": [], "feedback": f"that was wrong: {wish}"}, config)
+    agent.invoke({"messages": [], "feedback": f"wrong again: {wish}"}, config)
+    assert [lesson.text for lesson in LessonBook(store).lessons()] == [wish]
