@@ -444,7 +444,8 @@ def test_the_verb_after_a_colon_in_the_task_is_no_name() -> None:
     verb = Lesson(kind="rule", text="Convert all lengths to one unit before adding them.")
     assert book().add(verb, task=task).action == "added"
     name = Lesson(kind="rule", text="Amelia sends lengths in two units.")
-    assert book().add(name, task=task).reason == "it is a retelling of the task, it names 'Amelia'"
+    for named in (task, "Convert the lengths. From: Amelia, in the yard."):
+        assert book().add(name, task=named).reason == "it is a retelling of the task, it names 'Amelia'"
 
 
 @pytest.mark.req("D2")

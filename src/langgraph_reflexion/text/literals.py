@@ -162,8 +162,9 @@ def retold_detail(text: str, task: str) -> str | None:
             return repr(literal)
     for name in names_of(task[:MAX_TASK]):
         word = rf"\b{re.escape(name)}\b"
-        # What follows a colon in the task and starts a sentence here is hardly a name: `Your task is to: Convert ...`.
-        within = re.search(rf"(?<!: ){word}", task) or re.search(rf"(?<=[\w,;)] ){word}", text)
+        # A word that follows a colon in the task, has another after it and starts a sentence here is hardly a name:
+        # `Your task is to: Convert ...`, but not `From: Amelia`.
+        within = re.search(rf"(?<!: ){word}|{word}(?! )", task) or re.search(rf"(?<=[\w,;)] ){word}", text)
         if within and re.search(word, text):
             return repr(name)
     # Three quarters of the words of a task of some length is the task again. Of the tasks of benchmarks/recall.py, given as
