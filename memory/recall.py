@@ -328,7 +328,8 @@ def _for_task(
     near = yield from _similarities(shelf, request)
     scores = match(index, weights, may_fit, near=near)
     best = max(scores.values(), default=0.0)
-    for key, likeness in _taught_by_similar_tasks(index, words_of(request), may_fit).items():
+    asked = words_of(request)
+    for key, likeness in _taught_by_similar_tasks(index, asked, may_fit).items():
         # A lesson that the same task taught fits as well as the best by words.
         scores[key] = max(scores.get(key, 0.0), 1.0, likeness * best)
     fit: dict[str, Fit] = {}
@@ -336,7 +337,7 @@ def _for_task(
         if (entry := index.entries.get(key)) is None:
             continue
         # However many lessons there are for the same occasion, one whose occasion the task meets fits.
-        is_met = len(entry.when & weights.keys()) >= 2 and share_met(index, entry.when, weights) >= MIN_WHEN_SHARE
+        is_met = len(entry.when & asked) >= 2 and share_met(index, entry.when, asked) >= MIN_WHEN_SHARE
         if score >= 1 or is_met:
             fit[key] = Fit(score, max(score, 1.0))
     if of_topic := _of_custom_topic(index, topic, scores):

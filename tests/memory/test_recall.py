@@ -595,6 +595,15 @@ def test_lessons_for_the_same_occasion_do_not_hide_each_other(
         assert len(full.recall(task)) == min(number, 3)
 
 
+def test_an_occasion_in_the_middle_of_a_document_is_not_met(book: LessonBook):
+    for text in ("Ask for the owner first.", "Send a copy to the archive.", "Quote the older tariff.", "Round down."):
+        book.add(a_rule(text, when="booking a meeting room"))
+    history = "The bridge was planned for years. " * 12
+    past = "In 1920 the council held a meeting in a room above the bakery, and nobody spoke for the plan."
+    assert book.recall("Find a meeting in a room above the bakery.")
+    assert not book.recall(f"{history}{past} {history}Who built the bridge?")
+
+
 def test_a_lesson_whose_occasion_is_met_in_plain_words_comes_back(book: LessonBook):
     when = "finding one hour for a meeting that starts on the hour"
     book.add(Lesson(kind="rule", text="Give the calendar a plain weekday name, never a date.", when=when))
