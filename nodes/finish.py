@@ -92,7 +92,7 @@ def finish(
     held = parts.actor.hold_answers and ending.stop_reason in ("accepted", "unchecked")
     # LangGraph has streamed the call of a question under its message's id, and would leave out the text in its place.
     in_place = {message.id for message in messages[-1:]} & {message.id for message in state["messages"]}
-    if (held or in_place) and streams_tokens(config):
+    if (held or (in_place and ending.stop_reason == "asked_user")) and streams_tokens(config):
         _stream_last(messages)
     messages = _in_order(state, messages)
     if after_run is not None:
