@@ -82,9 +82,9 @@ UNRELATED = (
 """Texts that no lesson is about. Their similarities to lessons are the noise of a store's embedding model."""
 
 MIN_WHEN_SHARE = 0.6
-"""Lowest share of a lesson's `when` that a task of the same kind contains. Many lessons for one job make its words
-common. At 0.7, none of them was shown for a request that has two of three words of a `when`. No set of
-`benchmarks/recall.py` changes between 0.55 and 0.7."""
+"""Lowest share of a lesson's `when` in a request of the same kind, or in a task that failed: one check may judge many
+kinds. Many lessons for one job make its words common. At 0.7, none of them was shown for a request that has two of
+three words of a `when`. No set of `benchmarks/recall.py` changes between 0.55 and 0.7."""
 
 LIKE_TASK = 0.6
 """Lowest share of the words of a task that taught a lesson, in another task that is like it. Of 0.4 to 0.7, 0.6 did
@@ -336,7 +336,7 @@ def _for_task(
     for key, score in scores.items():
         if (entry := index.entries.get(key)) is None:
             continue
-        # However many lessons there are for the same occasion, one whose occasion the task meets fits.
+        # However many lessons there are for the same occasion, one whose occasion the request meets fits.
         is_met = len(entry.when & asked) >= 2 and share_met(index, entry.when, asked) >= MIN_WHEN_SHARE
         if score >= 1 or is_met:
             fit[key] = Fit(score, max(score, 1.0))
