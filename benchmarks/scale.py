@@ -201,7 +201,7 @@ def fill(store: BaseStore, namespace: tuple[str, ...], lessons: int) -> None:
         made = Lesson(kind="rule", text=text, when=when, origin="verified", status="active", created_at=now)
         made = made.model_copy(update={"id": lesson_id(namespace, made), "updated_at": now})
         ops.append(PutOp((*namespace, "lessons"), made.id, item_value(made), False))
-        ops.append(PutOp((*namespace, "evidence"), made.id, Evidence().whole_record(), False))
+        ops.append(PutOp((*namespace, "evidence"), made.id, Evidence().snapshot_record(), False))
         if len(ops) >= 2000 or i == lessons - 1:
             store.batch(ops)
             ops = []
@@ -428,7 +428,7 @@ def year(store: BaseStore, runs: int, size: Callable[[], float]) -> None:
                 earlier = {"shown": 3 * runs // 200, "wins": 2 * runs // 200, "losses": runs // 200}
                 kept = Evidence(runs=listed, earlier=earlier)
                 ops = [PutOp((*place, "evidence", id), *kept.sum_record(max(run["at"] for run in kept.runs)), False)]
-                store.batch([*ops, PutOp((*place, "evidence"), id, kept.whole_record(), False)])
+                store.batch([*ops, PutOp((*place, "evidence"), id, kept.snapshot_record(), False)])
             for start in range(0, 10_000, 500):
                 ids_of_runs = [str(uuid4()) for _ in range(500)]
                 past = (

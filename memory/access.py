@@ -208,8 +208,7 @@ def as_sent(store: BaseStore, ops: list[Op]) -> list[Op]:
     """The operations as the store gets them.
 
     All writers write in the same order, so that a database has no deadlock. If the store cannot tell what changed,
-    notes of the changed lessons are added. When evidence is added, the record that sums up a lesson's evidence is
-    deleted.
+    notes of the changed lessons are added. When evidence is added, the lesson's snapshot is deleted.
     """
     puts = [op for op in ops if isinstance(op, PutOp)]
     if len(puts) < len(ops):

@@ -5,8 +5,8 @@ key: a `source` the lesson comes from, a `run` that was shown the lesson or went
 lesson. Counts are the sums of these records, so several writers at once lose nothing. A change without a status and
 without `after` changes nothing: it is only shown in the history.
 
-Two records sum up others: a `sum` replaces old runs of a lesson, and a `whole` (under the lesson's id in
-`(*namespace, "evidence")`) copies everything that is known of one lesson, so that a recall reads one item.
+Two records sum up others. A `sum` replaces old runs of a lesson. A snapshot, under the lesson's id in
+`(*namespace, "evidence")`, is a copy of all evidence about one lesson, so that a recall reads one item.
 """
 
 from __future__ import annotations
@@ -255,23 +255,20 @@ class Evidence:
             appended=tuple(sorted([*self.appended, *(str(row[2]["at"]) for row in runs)])),
         )
 
-    def whole_record(self) -> dict[str, Any]:
-        """All evidence about a lesson as one value, which a recall reads instead of every record.
-
-        The counts are for people who look at the store.
-        """
+    def snapshot_record(self) -> dict[str, Any]:
+        """The snapshot: all evidence as one value. Its counts are only for people who look at the store."""
         counts = self.counts
         return {
             **{name: counts[name] for name in COUNTS},
-            "type": "whole",
+            "type": "whole",  # the name of a snapshot in the store
             **self._listed_runs(),
             "sources": list(self.sources),
             "changes": [change_value(change) for change in self.changes],
         }
 
     @staticmethod
-    def whole_in(value: Mapping[str, Any]) -> Evidence | None:
-        """The evidence that `whole_record` wrote, or `None` if it is damaged."""
+    def from_snapshot(value: Mapping[str, Any]) -> Evidence | None:
+        """The evidence that `snapshot_record` wrote, or `None` if it is damaged."""
         try:
             changes = tuple(change_of(change) for change in value["changes"])
             for source in value["sources"]:

@@ -53,7 +53,7 @@ def stats(shelf: Shelf) -> Plan[dict[str, Any]]:
     1,000 episodes.
     """
     items, runs = yield [SearchOp(part, None, SAMPLE) for part in (shelf.lessons, shelf.episodes)]
-    lessons = [found.lesson for found in (yield from shelf.read_listed(items)).values()]
+    lessons = [found.lesson for found in (yield from shelf.read_snapshots(items)).values()]
     many = len(lessons) if len(items) < SAMPLE else (yield from count(shelf.lessons, SAMPLE))
     episodes = [item for item in runs if item.namespace == shelf.episodes]
     ended = len(episodes) if len(runs) < SAMPLE else (yield from count(shelf.episodes, SAMPLE))

@@ -168,7 +168,7 @@ def recall(
     best = sorted(scores, key=lambda key: (-scores[key].score, key))[: max(MAX_READ, 2 * policy.max_lessons)]
     about = [topic_label(topic)] if failure is None and best else []
     found, runs = yield from at_once(
-        shelf.read_listed([items[key] for key in dict.fromkeys([*always, *best])]), runs_of_topics(shelf, about)
+        shelf.read_snapshots([items[key] for key in dict.fromkeys([*always, *best])]), runs_of_topics(shelf, about)
     )
     shown_before = [str(items[key].value.get("text")) for key in exclude if key in items]
     current = {key: _triggered_by(entry, failure) for key, entry in found.items() if _may_be_shown(entry, policy)}
@@ -201,7 +201,7 @@ def search(shelf: Shelf, query: str, limit: int, filters: Filters) -> Plan[list[
     near = yield from _similarities(shelf, request)
     scores = match(shelf.index, weights, lambda item: item.key in items, most, near)
     order = sorted((key for key in scores if scores[key] > 0), key=lambda key: (-scores[key], key))
-    found = yield from shelf.read_listed([items[key] for key in order])
+    found = yield from shelf.read_snapshots([items[key] for key in order])
     meant = [entry.lesson for entry in found.values() if passes(entry.lesson, filters)]
     return [Found(lesson, round(scores[lesson.id] / (scores[lesson.id] + 1), 4)) for lesson in meant[:limit]]
 

@@ -168,14 +168,14 @@ class Shelf:
     def read_some(self, ids: Iterable[str], *, exactly: bool = True) -> Plan[dict[str, StoredLesson]]:
         """The current state of these lessons, if they exist, from all their evidence.
 
-        If not `exactly`, their `whole` records are read instead. That is enough where the lessons are read once more
-        after writing.
+        If not `exactly`, their snapshots are read instead. That is enough where the lessons are read again after
+        writing.
         """
         wanted = [id for id in dict.fromkeys(ids) if may_be_an_id(id)]
         about = self.read_evidence(wanted) if exactly else read_items(self.evidence, wanted)
         items, evidence = yield from at_once(read_items(self.lessons, wanted), about)
         there = [item for item in items if item is not None]
-        return (yield from _stored_lessons(there, evidence) if exactly else self._from_whole_records(there, evidence))
+        return (yield from _stored_lessons(there, evidence) if exactly else self._from_snapshots(there, evidence))
 
     def read_all(self) -> Plan[dict[str, StoredLesson]]:
         """The current state of all lessons, oldest first."""
@@ -188,23 +188,23 @@ class Shelf:
         found = yield from _stored_lessons(items, evidence)
         return dict(sorted(found.items(), key=lambda entry: (entry[1].lesson.created_at or self.clock(), entry[0])))
 
-    def read_listed(self, listed: Iterable[Item]) -> Plan[dict[str, StoredLesson]]:
-        """The current state of the lessons among these items, in their order, according to their `whole` records."""
+    def read_snapshots(self, listed: Iterable[Item]) -> Plan[dict[str, StoredLesson]]:
+        """The current state of the lessons among these items, in their order, from their snapshots."""
         items = [item for item in listed if item.namespace == self.lessons and may_be_an_id(item.key)]
         records = yield from read_items(self.evidence, [item.key for item in items])
-        return (yield from self._from_whole_records(items, records))
+        return (yield from self._from_snapshots(items, records))
 
-    def _from_whole_records(self, items: list[Item], records: Iterable[Item | None]) -> Plan[dict[str, StoredLesson]]:
-        """The state of lessons according to their `whole` records. If one is missing or damaged, all evidence is read.
+    def _from_snapshots(self, items: list[Item], records: Iterable[Item | None]) -> Plan[dict[str, StoredLesson]]:
+        """The state of lessons from their snapshots. All evidence is read if a snapshot is missing, damaged or old.
 
-        So it is if the record's last status is not that of the lesson's item, because then the record is older.
+        It is old if its last status is not that of the lesson's item.
         """
-        found = {record.key: Evidence.whole_in(record.value) for record in records if record is not None}
+        found = {record.key: Evidence.from_snapshot(record.value) for record in records if record is not None}
         evidence: dict[str, Evidence] = {}
         for item in items:
-            whole = found.get(item.key)
-            if whole is not None and item.value.get("status") == (whole.statuses() or ["candidate"])[-1]:
-                evidence[item.key] = whole
+            snapshot = found.get(item.key)
+            if snapshot is not None and item.value.get("status") == (snapshot.statuses() or ["candidate"])[-1]:
+                evidence[item.key] = snapshot
         evidence |= yield from self.read_evidence([item.key for item in items if item.key not in evidence])
         return (yield from _stored_lessons(items, evidence))
 
@@ -271,11 +271,11 @@ class Shelf:
         run: str | None = None,
         words: tuple[str, ...] = (),
         after: Mapping[str, Any] = MappingProxyType({}),
-        beside: Mapping[str, Any] = MappingProxyType({}),
+        unrecorded: Mapping[str, Any] = MappingProxyType({}),
     ) -> list[Op]:
         """The operations that change a lesson's status and record the change.
 
-        `after` holds other changed fields, or what is added to them, and `beside` fields whose change is not recorded.
+        `after` holds other changed fields, or what is added to them, and `unrecorded` fields whose change is not.
         """
         item, lesson, evidence = found
         before: dict[str, Any] = {"status": lesson.status} if status else {}
@@ -284,7 +284,7 @@ class Shelf:
         change = Change("", lesson.id, action, self.clock(), by, why, status, run, before, dict(after), words)
         evidence, record = evidence.with_change(change)
         ops: list[Op] = [put(self.evidence_of(lesson.id), *record)]
-        right = as_recorded({**item.value, **beside}, evidence)
+        right = as_recorded({**item.value, **unrecorded}, evidence)
         if right != item.value:
             ops.append(put(self.lessons, item.key, right, FIELDS))
         return ops
@@ -292,23 +292,23 @@ class Shelf:
     def write(self, ops: list[Op], known: Iterable[StoredLesson] = ()) -> Plan[dict[str, StoredLesson]]:
         """Write, and return the updated lessons whose evidence was added to.
 
-        For lessons that are `known`, the record of all their evidence is written in the same batch.
+        The snapshots of lessons that are `known` are written in the same batch.
         """
         about: dict[str, list[PutOp]] = {}
         for op in ops:
             if isinstance(op, PutOp) and op.namespace[:-1] == self.evidence and may_be_an_id(op.namespace[-1]):
                 about.setdefault(op.namespace[-1], []).extend([op] if op.value else [])
         evidence = {found.lesson.id: found.evidence for found in known}
-        wholes = [
-            put(self.evidence, id, evidence[id].with_records(about[id]).whole_record())
+        snapshots = [
+            put(self.evidence, id, evidence[id].with_records(about[id]).snapshot_record())
             for id in about
             if id in evidence
         ]
-        yield from retry_without_vectors([*ops, *wholes])
+        yield from retry_without_vectors([*ops, *snapshots])
         return (yield from self.read_and_correct(about))
 
     def read_and_correct(self, ids: Iterable[str]) -> Plan[dict[str, StoredLesson]]:
-        """The current state of these lessons. An item or record that differs from the appended evidence is corrected.
+        """The current state of these lessons. An item or snapshot that differs from the evidence is corrected.
 
         Data that was written about a lesson while it was being forgotten is removed.
         """
@@ -326,11 +326,11 @@ class Shelf:
                     left += yield from items_in(self.evidence_of(id))
                     ops += drop(there for there in left if there is not None)
                 elif (entry := found.get(id)) is not None:
-                    right, whole = as_recorded(entry.item.value, entry.evidence), entry.evidence.whole_record()
+                    right, snapshot = as_recorded(entry.item.value, entry.evidence), entry.evidence.snapshot_record()
                     if right != entry.item.value:
                         ops.append(PutOp(self.lessons, id, right, FIELDS))
-                    if item is None or item.value != whole:
-                        ops.append(put(self.evidence, entry.lesson.id, whole))
+                    if item is None or item.value != snapshot:
+                        ops.append(put(self.evidence, entry.lesson.id, snapshot))
             if not ops:
                 break
             yield from retry_without_vectors(ops)

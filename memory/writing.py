@@ -214,7 +214,7 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, taught_by: str) -> 
     damaged, or was forgotten in the meantime. Then the new lesson may take its place.
     """
     run = run_of(new)
-    found = (yield from shelf.read_listed([item])).get(item.key)
+    found = (yield from shelf.read_snapshots([item])).get(item.key)
     if found is None:
         return None
     now = shelf.clock()
@@ -232,8 +232,10 @@ def merge(shelf: Shelf, item: Item, new: Lesson, doubt: str, taught_by: str) -> 
         after = {name: better[name] for name in update} | _new_trigger_and_task(new, item.value, taught_by)
         action: ChangeAction = "restored" if status else "merged"
         if ops or after or status:
-            beside = {name: better[name] for name in ("updated_at", "version")} if after else {}
-            ops += shelf.change_ops(found, status, action, by="writer", why=why, run=run, after=after, beside=beside)
+            unrecorded = {name: better[name] for name in ("updated_at", "version")} if after else {}
+            ops += shelf.change_ops(
+                found, status, action, by="writer", why=why, run=run, after=after, unrecorded=unrecorded
+            )
         if status or "name" in update:
             ops += yield from shelf.replaced_by(old.model_copy(update=update), run)
     reading = shelf.write(ops, [found]) if ops else shelf.read_and_correct([old.id])
@@ -421,7 +423,9 @@ def _evictions(shelf: Shelf, new: StoredLesson, run: str | None) -> Plan[list[Op
     approved one."""
     items = yield from shelf.current_items()
     others = {new.lesson.id, *new.lesson.supersedes}
-    known = yield from shelf.read_listed((item for key, item in items.items() if is_live(item) and key not in others))
+    known = yield from shelf.read_snapshots(
+        (item for key, item in items.items() if is_live(item) and key not in others)
+    )
     live = [found for found in (*known.values(), new) if found.lesson.status in LIVE]
     free = sorted((other for other in live if not other.evidence.approved), key=lambda other: _usefulness(shelf, other))
     cap = shelf.policy.max_kept

@@ -221,7 +221,7 @@ def test_a_record_of_all_evidence_has_each_of_its_fields() -> None:
     rows += [run_record(f"r{i}", result="win", at=now + timedelta(minutes=i)) for i in range(LISTED + 1)]
     rows.append(("change/000009/aaaaaaaa", CHANGE))
     evidence = Evidence().with_records(PutOp((*EVIDENCE, "x"), *row) for row in rows)
-    copy = Evidence.whole_in(evidence.whole_record())
+    copy = Evidence.from_snapshot(evidence.snapshot_record())
     for name in {field.name for field in fields(Evidence)} - {"appended"}:  # which tells single runs from summed ones
         assert getattr(evidence, name), f"give `rows` a record for `{name}`, and read it in `with_records`"
-        assert getattr(copy, name) == getattr(evidence, name), f"`whole_record` and `whole_in` lack `{name}`"
+        assert getattr(copy, name) == getattr(evidence, name), f"`snapshot_record` and `from_snapshot` lack `{name}`"

@@ -139,7 +139,7 @@ def test_statistics_of_10_000_lessons_on_postgresql_take_few_queries_and_a_sampl
     for i in range(10_000):
         lesson = Lesson(id=f"{i:016x}", kind="rule", text=f"Weigh crate {i}.", created_at=now, origin="told")
         ops.append(PutOp((*place, "lessons"), lesson.id, item_value(lesson), False))
-        ops.append(PutOp((*place, "evidence"), lesson.id, Evidence().whole_record(), False))
+        ops.append(PutOp((*place, "evidence"), lesson.id, Evidence().snapshot_record(), False))
         run = Episode(id=f"run-{i}", task="Weigh the crates.", topic="general", success=True, created_at=now)
         ops.append(PutOp((*place, "episodes"), run.id, run.model_dump(mode="json"), False))
     for start in range(0, len(ops), 3000):
