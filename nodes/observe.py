@@ -21,7 +21,7 @@ from langgraph_reflexion.text.json_text import texts_in
 from langgraph_reflexion.text.literals import fingerprint
 
 QUOTED_RESULT = 2_000
-"""Characters of a blocked call's last result, about 500 tokens, because it stands in a prompt for each such call."""
+"""Characters of a blocked call's last result, about 500 tokens, because a prompt has one for each such call."""
 EVIDENCE = 4_000
 """Characters of an error that are kept as evidence: about 1,000 tokens."""
 
@@ -29,7 +29,7 @@ EVIDENCE = 4_000
 class FinishedCall(NamedTuple):
     """A call as it ran, its answer, its error, if any, and what the loop detector sees of it.
 
-    The detector counts an error as a call that failed. So another failure of a call that ran is no `error`.
+    The loop detector counts an `error` as a failed call, so leave it out for a call that ran.
     """
 
     call: ToolCall
@@ -64,14 +64,14 @@ def observe(parts: Parts, state: State, config: RunnableConfig) -> Update:
             trail = []
     if any(key in state["blocked"] and blocked[key]["asked"] >= threshold for key in keys):
         update["stop"] = "loop"
-        update["reason"] = "The model kept asking for a call that had been repeated without anything new."
+        update["reason"] = "The model kept asking for a call that had been repeated and gave nothing new."
     if blocked != state["blocked"]:
         update["blocked"] = blocked
     update["trail"] = trail
     if failures:
         failure = failures[-1] if loop is not None else failures[0]
         update |= {"failure": failure, "failures": [*state["failures"], *failures]}
-        if failure.signal != "tool_error":  # an error is already in the conversation, any other failure is not
+        if loop is not None:  # the conversation shows an error, but no loop
             cause = parts.actor.prompts.render("failed", evidence=fenced(failure.evidence))
             state = {**state, "patch": update.get("patch", state["patch"])}
             update["patch"] = with_failure_turn(state, len(update["failures"]), cause=cause)
@@ -100,7 +100,7 @@ def _finished_call(state: State, call: ToolCall, answer: ToolMessage) -> Finishe
     """The call that ran, which a person may have edited, and its result."""
     call = state["edits"].get(str(call["id"]), call)
     error = _tool_error(state, call, answer)
-    # One reason may refuse many different calls, so of a refused call only its own repetition counts.
+    # Different calls may be refused for the same reason. Only a refused call that is repeated counts.
     result = key_of(call["name"], call["args"]) if details_of(answer).get("rejected") else _identity(answer)
     observed = ObservedCall(call["name"], call["args"], result, error.fingerprint if error is not None else "")
     return FinishedCall(call, answer, error, observed)
@@ -115,7 +115,7 @@ def _identity(answer: ToolMessage) -> str:
 def _tool_error(state: State, call: ToolCall, answer: ToolMessage) -> Failure | None:
     """The failure of a call that ended in an error, or None if it went well."""
     if answer.status != "error" or details_of(answer).get("rejected"):
-        return None  # that a person or another middleware did not let it run is no failure, only asking again is
+        return None  # a person or another middleware refused the call, which is not a failure; repeating it is
     error_class: ErrorClass = details_of(answer).get("error_class", "exception")
     evidence = bounded(f"{call_text(call)} failed. {readable(answer)}", EVIDENCE)
     # An error that quotes the call's own values is the same mistake as one that quotes others.

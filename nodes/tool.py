@@ -56,7 +56,7 @@ def run_tool(parts: Parts, to_run: CallToRun | State, config: RunnableConfig) ->
 
 
 def _run_one(parts: Parts, to_run: CallToRun, state: State | None, config: RunnableConfig) -> Waits[Update | list[Any]]:
-    """The answer to one call. Without a state, the tool sees the graph's as it is now."""
+    """The answer to one call. Without a `state`, the tool gets the graph's current one."""
     tools, view, call = parts.tools, parts.actor.view, to_run["call"]
     name = call["name"]
     if name in tools.denied:
@@ -210,7 +210,7 @@ def _refusal(call: ToolCall, results: list[Any], config: RunnableConfig) -> Tool
         if not isinstance(command, Command):
             continue
         if command.graph == Command.PARENT and not has_parent(config):
-            why = "Refused: the tool hands over to a parent graph, and this agent runs in none."
+            why = "Refused: the tool hands over to a parent graph, but this agent has none."
             return error_message(call, why, "exception")
         if command.graph != Command.PARENT and command.goto:
             why = "Refused: a tool may update the state, but it may not choose the next node with `goto`."
@@ -247,21 +247,22 @@ def message_of_error(call: ToolCall, fault: BaseException) -> ToolMessage:
 
 def blocked_message(call: ToolCall, result: str) -> ToolMessage:
     """The answer to a blocked call, with its last result."""
-    why = "Not run again: this very call was repeated without anything new."
+    why = "Not run again: this exact call was repeated and gave nothing new."
     return answer_to(call, f"{why} Its last result was: {result}")
 
 
 def error_message(call: ToolCall, why: str, error_class: ErrorClass, exception: str = "") -> ToolMessage:
-    """The answer to a failed call. The artifact, which no model sees, has the details.
+    """The answer to a failed call. The artifact, which no model sees, has the details (`details_of`).
 
-    Without an exception the text is our own, so a lesson may repeat it.
+    `exception` names the class of the exception, or is `check` if the tool's check rejected the result. If it is empty,
+    the text is our own, so a lesson may repeat it (`foreign_texts` in `nodes/remember.py`).
     """
     how = {"error_class": error_class, "exception": exception}
     return answer_to(call, bounded(why), status="error", artifact=how)
 
 
 def details_of(message: ToolMessage) -> dict[str, Any]:
-    """What the agent noted on an error. A tool's own artifact may have the same keys, but is no such note."""
+    """What the agent noted on an error. Empty if the artifact is the tool's own."""
     noted = message.artifact
     if message.status != "error" or not isinstance(noted, dict):
         return {}

@@ -1,4 +1,4 @@
-"""Loops: the same calls, the same errors or the same results again and again, and searches that bring nothing new.
+"""Loops: the same calls, errors or results again and again, and reworded searches that find nothing new.
 
 The trail is plain data of a bounded size: the last three turns by their hashes, and on the newest the counts so far.
 The cost of a step does not grow with the run.
@@ -58,11 +58,11 @@ Trail = list[Turn]
 KINDS: Mapping[str, tuple[Signal, str]] = MappingProxyType(
     {
         "same_call": ("loop", "The same call was made again, with the same result"),
-        "cycle": ("loop", "The same calls are made in turn, with the same results"),
-        "same_error": ("loop", "The same error came again"),
-        "reworded": ("no_progress", "Reworded searches bring nothing new"),
-        "same_result": ("no_progress", "Different calls bring the same result"),
-        "failed_in_words": ("no_progress", "Again a result says that the call failed"),
+        "cycle": ("loop", "The same calls were made in turn, with the same results"),
+        "same_error": ("loop", "The same error happened again"),
+        "reworded": ("no_progress", "Reworded searches find nothing new"),
+        "same_result": ("no_progress", "Different calls return the same result"),
+        "failed_in_words": ("no_progress", "Results say again and again that the call failed"),
     }
 )
 """Each kind of loop: the signal of its failure, and the first sentence of the evidence."""
@@ -74,7 +74,7 @@ REWORDED = 3
 SAME_RESULT = 3
 """Turns with other calls and the same result, including the first: looking at a page twice is harmless."""
 FAILED_IN_WORDS = 2
-"""Turns with a result whose text says that the call failed. At the second, the agent has gone on as before."""
+"""Turns with a result whose text says that the call failed. The second shows that nothing was changed."""
 SAYS_NOTHING = 5
 """Turns with the same short "nothing found" result: checking a few days or rooms is not a failure."""
 LEAST_RESULT = 20
@@ -141,7 +141,7 @@ class ObservedCall:
 
     @cached_property
     def result_hash(self) -> str:
-        """The result's hash, whatever its white space."""
+        """The result's hash. White space does not matter."""
         return _hash(" ".join(self.result.split()))
 
 
@@ -193,7 +193,7 @@ def loop_in(trail: Sequence[Turn], threshold: int) -> Loop | None:
     """Return the loop that the newest turn closes, or None.
 
     A turn repeats only if its results repeat too, so paging and polling are not loops. All its calls must repeat: a new
-    call beside an old one is progress.
+    call next to an old one is progress.
     """
     if not trail:
         return None
