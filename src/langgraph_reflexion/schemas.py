@@ -198,7 +198,7 @@ class Run(Value):
 class Fix(Value):
     """One way to fix the cause."""
 
-    kind: FixKind = Field(default="other", description="The sort of change.")
+    kind: FixKind = Field(default="other", description="The kind of change.")
     text: str = Field(default="", description="The change in a sentence.")
 
 
@@ -206,11 +206,11 @@ class Memo(Value):
     """Something that a reflection asks to remember."""
 
     kind: Kind = Field(
-        description="`rule`: always or never; `pattern`: how to go about a sort of problem; "
+        description="`rule`: always or never; `pattern`: how to do a kind of task; "
         "`strategy`: what has worked; `project`: a fact or a decision; `preference`: what the user likes."
     )
     text: str = Field(description="One imperative sentence that names no detail of this task.")
-    when: str = Field(default="", description="The sort of task it is for, in the words in which a user asks for one.")
+    when: str = Field(default="", description="The kind of task it is for, in the words of a user who asks for one.")
     tags: list[str] = Field(default_factory=list)
 
 
@@ -233,7 +233,7 @@ class Reflection(Value):
     """How sure the model is of the cause, from 0 to 100."""
     depth: Depth = "normal"
     """How deep the model was asked to look."""
-    diagnosis: Diagnosis | None = Field(default=None, description="Between trials: what sort of error it was.")
+    diagnosis: Diagnosis | None = Field(default=None, description="Between trials: the kind of error.")
     lessons: list[str] = Field(default_factory=list, description="Between trials: what it teaches about this task.")
 
     def as_text(self) -> str:
