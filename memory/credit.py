@@ -273,9 +273,9 @@ def next_status(found: StoredLesson, estimates: Estimate) -> tuple[LessonStatus,
         wins, losses = recent([found])
         share, variance = posterior(wins, losses)
         if losses > RETIRED_ABOVE and share + math.sqrt(variance) < estimates.without:
-            return "retired", f"it goes on losing: {record}"
+            return "retired", f"it keeps losing: {record}"
         if not behind:
-            return "active" if lesson.wins >= 2 else "candidate", f"it does better than nothing again: {record}"
+            return "active" if lesson.wins >= 2 else "candidate", f"runs do better with it again: {record}"
     if lesson.status == "candidate" and not behind and lesson.wins >= 2:
         return "active", f"it won in two episodes: {record}"
     return None

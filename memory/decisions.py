@@ -117,7 +117,10 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
     if what is not None and not ops and not episodes and what not in runs:
         raise KeyError(given)
     if what is not None and not episodes:
-        logger.warning("The episode of %s is no longer kept: what it counted is taken back only where listed", what)
+        logger.warning(
+            "The episode of %s is no longer kept, so its result is undone only for lessons that still list the run",
+            what,
+        )
     yield from _with_one_value(shelf, known, (yield from shelf.write(ops)))
     return sorted(undone, key=lambda change: (change.at, change.id))
 
@@ -213,7 +216,7 @@ def _revert(
     events = [
         replace(
             undoing,
-            why=f"{change.action} is taken back",
+            why=f"{change.action} was undone",
             status=status,
             run=change.run if bulk else None,
             undoes=change.id,
@@ -223,7 +226,7 @@ def _revert(
     if bulk and (counts or sources):
         runs = list(dict.fromkeys([*counts, *(str(source["source"]) for source in sources)]))
         run = runs[0] if len(runs) == 1 else None
-        why = f"what came of {run or f'{len(runs)} runs'} is taken back"
+        why = f"the result of {run or f'{len(runs)} runs'} was undone"
         events.append(replace(undoing, why=why, before={}, run=run))
     for event in events:
         evidence, record = evidence.with_change(event)

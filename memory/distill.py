@@ -98,7 +98,7 @@ def save_pattern(shelf: Shelf, members: Sequence[Lesson], text: str | None) -> P
     if made.id in items:
         # A lesson of kind `pattern`, often the best member, already has this wording. It stays unchanged.
         made = made.model_copy(update={"id": hash_of(" ".join([made.id, *ids]), 16)})
-    found, ops = new_record(shelf, made, f"it speaks for {len(members)} lessons", None)
+    found, ops = new_record(shelf, made, f"it summarizes {len(members)} lessons", None)
     if made.id not in (yield from shelf.write(ops, [found])):
         return None
     if any((yield from read_items(shelf.forgotten, ids))):

@@ -387,7 +387,7 @@ def lesson_of_change(change_id: str) -> str | None:
 def _read_runs(value: Mapping[str, Any]) -> tuple[list[LessonRun], Counter[str]]:
     """The latest runs of a record, and the counts of earlier ones. An impossible one is a `ValueError`.
 
-    The counts are below zero where runs were taken back that a file had counted.
+    Counts are negative if runs that an imported file had counted were undone.
     """
     runs = [_run_of(run) if isinstance(run, list) else run for run in value["runs"]]
     for run in runs:

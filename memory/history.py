@@ -91,7 +91,7 @@ def _uplift_word(found: Uplift | None) -> str:
 MAX_NAMED = 5
 """Words, and episodes behind a lesson, that an explanation names."""
 
-FOR_COMPARISON = "left out to compare runs with it and without"
+FOR_COMPARISON = "withheld to compare runs with it and without it"
 
 
 def explain(shelf: Shelf, run_id: str | None) -> Plan[dict[str, Any]]:
@@ -194,18 +194,18 @@ def _why(found: StoredLesson, episode: Episode) -> str:
     if step:
         failure = next((past for past in reversed(episode.failures) if past.step <= step), None)
         if failure is not None:
-            very = failure.fingerprint and failure.fingerprint in fingerprints(found.item.value)
-            why = "it is for the very failure" if very else "it fits the failure"
+            exact = failure.fingerprint and failure.fingerprint in fingerprints(found.item.value)
+            why = "it is for exactly this failure" if exact else "it fits the failure"
             return f"{why} at step {step}: {failure.signal}" + f" of {failure.tool}" * bool(failure.tool)
     if holds_always(found):
-        return "it holds for every task"
+        return "it applies to every task"
     own = {*tokens(f"{lesson.text} {lesson.when} {' '.join(lesson.tags)}")}
     taught = {word for task in tasks_of(found.item.value) for word in task.split()}
     as_written = {stem: word for word in re.findall(r"[A-Za-z]+", episode.task) for stem in tokens(word)}
     for who, words in (("the task", own), ("a task that taught it also", taught)):
         if shared := words.intersection(tokens(episode.task)):
             telling = sorted(shared, key=lambda word: (-len(word), word))[:MAX_NAMED]
-            return f"{who} speaks of {', '.join(as_written.get(word, word).lower() for word in telling)}"
+            return f"{who} mentions {', '.join(as_written.get(word, word).lower() for word in telling)}"
     return (
         "it is for the topic of the task, or for a failure of such tasks, or an embedding model finds the two similar"
     )
@@ -220,7 +220,7 @@ def hidden(shelf: Shelf, lesson: str) -> Plan[str | None]:
         moved = next((change for change in changes if now.status in (change.status, change.action)), None)
         return f"it is {now.status}" + (f": {moved.why}" if moved is not None and moved.why else "")
     if shelf.policy.approve and not is_approved(vars(now), evidence):
-        return "no person has approved its present text" if evidence.approved else "no person has approved it yet"
+        return "no person has approved its current text" if evidence.approved else "no person has approved it yet"
     if now.expires_at is not None and now.expires_at <= shelf.clock():
-        return f"its time was over on {now.expires_at:%Y-%m-%d}"
+        return f"it expired on {now.expires_at:%Y-%m-%d}"
     return doubt_of(found)

@@ -69,11 +69,11 @@ NOTES_KEPT = 60
 further behind reads the namespace again, in about 25 ms if it has 1,000 lessons."""
 
 UNDONE = "undone"
-"""Field added to an episode: when somebody took back what it counted. The later of these fields holds."""
+"""Field added to an episode: when its result was undone. Of this field and `COUNTED`, the later one holds."""
 
 COUNTED = "counted"
-"""Field added to an episode that was counted once more, because its run finished again or the user said that it was
-wrong: when that was."""
+"""Field added to an episode: when it was counted again, because its run finished again or the user said that it was
+wrong."""
 
 MARKS = (UNDONE, COUNTED)
 """The fields that are added to an episode."""
@@ -376,7 +376,7 @@ def topic_for(task: str, policy: MemoryPolicy) -> Waits[str]:
 
 
 def as_recorded(value: dict[str, Any], evidence: Evidence) -> dict[str, Any]:
-    """An item's value after the changes that were not taken back."""
+    """An item's value after the changes that were not undone."""
     right = dict(value)
     for change in evidence.standing:
         for name, new in change.after.items():

@@ -185,7 +185,7 @@ def test_the_history_of_a_lesson_is_shown(ids, run_cli):
 
 def test_a_run_is_explained(ids, run_cli, refused):
     assert f"{WEEKDAY} (win; now candidate)" in run_cli("explain", "monday")
-    assert "why: the task speaks of meeting" in run_cli("explain"), "without a name it is the latest"
+    assert "why: the task mentions meeting" in run_cli("explain"), "without a name it is the latest"
     assert run_cli("explain", "monday", "--json")["shown"][0]["lesson"] == ids[0]
     assert run_cli("explain", "mon") == run_cli("explain", "monday")
     assert "(win; now candidate)" in run_cli("explain", "monday")
@@ -334,7 +334,7 @@ def test_exported_lessons_can_be_imported_and_a_second_import_changes_nothing(id
     assert CHINESE in first
     assert [next(iter(json.loads(line))) for line in first.splitlines()] == ["kind"] * 3
 
-    assert run_cli("import", "all.jsonl") == "0 lessons added to team/ada, 3 known already\n"
+    assert run_cli("import", "all.jsonl") == "0 lessons added to team/ada, 3 already known\n"
     assert run_cli("export") == first
     options = ("--create", "--namespace", "team/ada", "--json")
     assert run_cli("import", "all.jsonl", *options, store="new.db")["added"] == 3
@@ -350,7 +350,7 @@ def test_a_bad_line_is_named_and_nothing_is_imported(run_cli, refused):
     assert "edited.jsonl: line 2 is not a lesson: kind: Input should be 'rule'" in output
     assert len(run_cli("list", "--json")) == 3
     assert run_cli("import", "edited.jsonl", "--keep-going") == (
-        "1 lesson added to team/ada, 0 known already, 1 bad line skipped\n"
+        "1 lesson added to team/ada, 0 already known, 1 bad line skipped\n"
     )
 
 
@@ -542,7 +542,7 @@ def test_lessons_that_say_much_the_same_are_distilled_once(run_cli: Any) -> None
             book.add(
                 Lesson(kind="rule", text=f"Check a meeting slot against {which}.", origin="told", sources=[f"e{i}"])
             )
-    assert "stands for 2 lessons: Check a meeting slot" in run_cli("distill")
+    assert "summarizes 2 lessons: Check a meeting slot" in run_cli("distill")
     assert run_cli("distill", "--json") == []
     assert "nothing to distill" in run_cli("distill")
 
@@ -559,6 +559,6 @@ def test_a_model_may_word_what_is_distilled(run_cli: Any, refused: Any) -> None:
     assert "provider:name" in refused("distill", "--model", "openai:")
     with ModelServer(RoleModel(say(words))) as server:
         output = run_cli("distill", "--model", "openai:small", "--base-url", server.url)
-        assert f"stands for 2 lessons: {words}" in " ".join(output.split())
+        assert f"summarizes 2 lessons: {words}" in " ".join(output.split())
         assert "nothing to distill" in run_cli("distill", "--model", "openai:small", "--base-url", server.url)
         assert len(server.requests) == 1, "where there is nothing to do no model is asked"

@@ -57,7 +57,7 @@ def test_lessons_move_from_a_file_to_postgresql(address, capsys, tmp_path: Path,
     assert "this database holds no LangGraph store" in capsys.readouterr().err
     assert main(["memory", "import", "all.jsonl", *there, "--create"]) == 0
     assert main(["memory", "import", "all.jsonl", *there]) == 0
-    assert "0 lessons added to team/ada, 2 known already" in capsys.readouterr().out
+    assert "0 lessons added to team/ada, 2 already known" in capsys.readouterr().out
 
     assert main(["memory", "export", *there]) == 0
     assert capsys.readouterr().out == Path("all.jsonl").read_text("utf-8")

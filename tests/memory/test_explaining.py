@@ -35,7 +35,7 @@ def test_a_lesson_that_came_up_at_the_start_is_explained_by_the_words_of_the_tas
     book.credit(Episode(id="r0", task="Find a slot.", success=False, failures=[FAILED]))
     id = a_lesson(book)
     [shown] = ended(book, shown=[id], recalled_at={id: 0})["shown"]
-    assert (shown["why"], shown["result"], shown["without"]) == ("the task speaks of propose, slot", "win", "")
+    assert (shown["why"], shown["result"], shown["without"]) == ("the task mentions propose, slot", "win", "")
     assert shown["evidence"] == [{"run": "r0", "failure": "10:00 is busy."}]
     assert (shown["wins"], shown["losses"], shown["uplift"]) == (1, 0, "unproven")
 
@@ -44,9 +44,9 @@ def test_a_lesson_that_came_up_at_the_start_is_explained_by_the_words_of_the_tas
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({}, "a task that taught it also speaks of money, slot"),
-        ({"kind": "preference"}, "it holds for every task"),
-        ({"when": "the wrong vendor is asked"}, "the task speaks of vendor"),
+        ({}, "a task that taught it also mentions money, slot"),
+        ({"kind": "preference"}, "it applies to every task"),
+        ({"when": "the wrong vendor is asked"}, "the task mentions vendor"),
     ],
 )
 def test_an_explanation_names_the_task_that_taught_a_lesson(book: LessonBook, fields: dict[str, str], why: str) -> None:
@@ -60,7 +60,7 @@ def test_an_explanation_names_the_task_that_taught_a_lesson(book: LessonBook, fi
 
 
 @pytest.mark.req("I5", "D15")
-@pytest.mark.parametrize(("bound", "why"), [("busy", "it is for the very failure"), (None, "it fits the failure")])
+@pytest.mark.parametrize(("bound", "why"), [("busy", "it is for exactly this failure"), (None, "it fits the failure")])
 def test_a_lesson_that_came_up_after_a_failure_names_it(book: LessonBook, bound: str | None, why: str) -> None:
     id = a_lesson(book, trigger=Trigger(signal="check_failed", fingerprint=bound))
     told = ended(book, shown=[id], recalled_at={id: 3}, failures=[FAILED])
@@ -103,7 +103,7 @@ async def test_an_agents_run_is_explained_through_any_method(awaited: bool) -> N
     told = await book.aexplain(outcome.run_id) if awaited else book.explain(outcome.run_id)
     [shown] = told["shown"]
     assert shown["lesson"] == outcome.lessons_used[0]
-    assert shown["why"].startswith("the task speaks of ")
+    assert shown["why"].startswith("the task mentions ")
     assert "is not a weekday" in shown["evidence"][0]["failure"]
 
 

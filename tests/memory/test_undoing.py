@@ -103,7 +103,7 @@ def test_since_a_time_also_what_runs_counted_is_taken_back(book: LessonBook, clo
     assert book.episode("r2") is not None, "the record stays"
     told = book.explain("r2")
     assert told["shown"][0]["result"] is None
-    assert "what came of r2 is taken back" in [change["why"] for change in told["changes"]]
+    assert "the result of r2 was undone" in [change["why"] for change in told["changes"]]
     book.credit(won("r2", id))
     assert now(book, id).wins == 2, "the last to finish under a run id stands"
     with pytest.raises(ValueError, match="needs a time zone"):

@@ -132,7 +132,7 @@ def test_a_decision_is_one_click_and_so_is_its_undo(page: Any, book: LessonBook)
     page.get_by_text("Approved.").wait_for()
     assert status(book, PLANTED) == "active"
     page.locator("#toast").get_by_role("button", name="Undo").click()
-    page.get_by_text("Taken back.").wait_for()
+    page.get_by_text("Undone.").wait_for()
     assert status(book, PLANTED) == "quarantined"
 
 

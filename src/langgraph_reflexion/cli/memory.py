@@ -49,7 +49,8 @@ class BookSession(Session):
 
     def show_changed(self, lesson: Lesson, done: str) -> int:
         """Show a lesson that a command has changed."""
-        return self.show(lesson, f"{done} {lesson.id}, now {lesson.status}: {lesson.text}")
+        now = "" if done.lower() == lesson.status else f", now {lesson.status}"
+        return self.show(lesson, f"{done} {lesson.id}{now}: {lesson.text}")
 
     # ------------------------------------------------------------ looking
 
@@ -209,7 +210,7 @@ class BookSession(Session):
 
             model = make_model(args.model, args.base_url)
         patterns = self.book.distill(model)
-        lines = [f"{lesson.id} stands for {len(lesson.supersedes)} lessons: {lesson.text}" for lesson in patterns]
+        lines = [f"{lesson.id} summarizes {len(lesson.supersedes)} lessons: {lesson.text}" for lesson in patterns]
         return self.show(patterns, "\n".join(lines) or "There is nothing to distill.")
 
     # ------------------------------------------------------------ moving
@@ -244,7 +245,7 @@ class BookSession(Session):
         except ValueError as error:
             raise WrongUse(summarize(error)) from error
         text = f"{count_of(loaded.added, 'lesson')} added to {self.place}"
-        text += f", {loaded.unchanged} known already"
+        text += f", {loaded.unchanged} already known"
         text += f", {count_of(loaded.skipped, 'bad line')} skipped" if loaded.skipped else ""
         return self.show(loaded, text)
 

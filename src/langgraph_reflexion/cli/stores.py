@@ -155,7 +155,7 @@ class Session:
         return self.show(data, lambda: self.page.table(head, rows))
 
     def full_id(self, given: str, ids: Collection[str], thing: str) -> str:
-        """The id that an id or the beginning of one stands for; none or several are an error."""
+        """The only id that begins with `given`. None or several are an error."""
         meant = [given] if given in ids else [id for id in ids if given and id.startswith(given)]
         if len(meant) > 1:
             raise WrongUse(f"{len(meant)} ids begin with {given!r}: {', '.join(meant[:3])}")
@@ -164,7 +164,7 @@ class Session:
         return meant[0]
 
     def describe_empty(self) -> str:
-        """That nothing was found, and which namespaces hold something of this kind."""
+        """A note that nothing was found, and which namespaces have something of this kind."""
         held = namespaces_in(self.store, self.collection)
         kept = "findings" if self.collection == "notebook" else self.collection
         return f"Nothing found in {self.place}. Namespaces with {kept}: {_list_namespaces(held) or 'none'}."
@@ -174,7 +174,7 @@ class Session:
         if self.args.yes:
             return True
         if not sys.stdin.isatty():
-            raise WrongUse("this deletes permanently, and there is no terminal to ask at: add --yes")
+            raise WrongUse("this deletes permanently, and there is no terminal to confirm it: add --yes")
         Page(sys.stderr).line(f"{question} [y/N]")
         sure = sys.stdin.readline().strip().lower() in ("y", "yes")
         if not sure:

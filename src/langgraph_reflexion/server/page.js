@@ -347,7 +347,7 @@ function changeLine(change, undone) {
   return el(
     "li",
     {},
-    el("div", {}, what, el("div", { class: "soft small" }, when(change.at), ` by ${by}`, undone.has(change.id) ? ", taken back since" : "")),
+    el("div", {}, what, el("div", { class: "soft small" }, when(change.at), ` by ${by}`, undone.has(change.id) ? ", undone since" : "")),
     may ? button("Undo", () => undo(change.id)) : "",
   );
 }
@@ -374,8 +374,8 @@ async function showRun(id, isLatest) {
       "Reflections",
       run.reflections.map((reflection) => el("div", { class: "card" }, reflection.explanation || reflection.root_cause, soft(reflection.plan && `Plan: ${reflection.plan}`))),
     ),
-    section("Was shown", run.shown.map((entry) => card(entry, entry.text === null ? "" : soft(entry.why, entry.result || "not counted")))),
-    section("Went without", run.withheld.map((entry) => card(entry, entry.text === null ? "" : soft(entry.without, entry.result || "not counted")))),
+    section("Shown", run.shown.map((entry) => card(entry, entry.text === null ? "" : soft(entry.why, entry.result || "not counted")))),
+    section("Withheld", run.withheld.map((entry) => card(entry, entry.text === null ? "" : soft(entry.without, entry.result || "not counted")))),
     section("Taught", run.written.map((id) => el("div", { class: "card" }, lessonLink(id)))),
     run.changes.length || run.shown.length
       ? el("p", { class: "buttons" }, button("Undo all that this run changed", () => undo(run.run), "danger"))
@@ -409,7 +409,7 @@ async function decide(id, what, done, body = {}) {
 async function undo(what) {
   await attempt(async () => {
     const taken = await ask("undo", "POST", { what });
-    toast(taken.length ? "Taken back." : "There was nothing left to take back.");
+    toast(taken.length ? "Undone." : "There was nothing left to undo.");
     await refresh();
   });
 }
