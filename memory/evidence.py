@@ -244,7 +244,7 @@ class Evidence:
                 elif kind == "sum":
                     sums.append((_time_of(value), item.key, *_read_runs(value)))
             except _DAMAGED:
-                logger.warning("Left out the damaged evidence %r", item.key)
+                logger.warning("Skipped the damaged evidence %r", item.key)
         *_, listed, earlier = max(sums, key=lambda row: row[:2], default=(self.runs, self.earlier))
         latest, earlier = runs_in(listed, [row[2] for row in sorted(runs, key=lambda row: row[:2])], earlier)
         return Evidence(

@@ -87,13 +87,13 @@ CARE = frozenset(
         """
     )
 )
-"""Words in which a reminder to take care is written: a text that holds no other says nothing that can be done."""
+"""Words of a reminder to take care. A text with no other words says nothing concrete."""
 
 _CARE_PHRASE = lazy_pattern(
     r"\b(?:stop (?:being|making|rushing)|be less|as asked|(?:next|this|every|each|take|your|more|enough) time)\b",
     re.IGNORECASE,
 )
-"""The same in phrases whose words alone may say what to do, as in `Stop at the first error` or `Answer with a time`."""
+"""The same for phrases. Their single words may say something concrete, as in `Stop at the first error`."""
 
 _CARE_CHINESE = lazy_pattern(
     "下次|今后|务必|计划|仔细|认真|小心|注意|谨慎|努力|理解|用户|需求|题目|要求|保持|专注|提高|准确|正确|质量|思考|检查|避免|犯错|错误"
@@ -133,7 +133,7 @@ def malformed(lesson: Lesson) -> str | None:
 
 def overlong(text: str) -> str | None:
     """Why a text is too long for a lesson, or `None`."""
-    return f"it is over-long: {len(text)} characters, {MAX_LENGTH} are allowed" if len(text) > MAX_LENGTH else None
+    return f"it is too long: {len(text)} characters, the limit is {MAX_LENGTH}" if len(text) > MAX_LENGTH else None
 
 
 def refusal(lesson: Lesson, task: str | None = None, answer: str | None = None) -> str | None:
@@ -143,13 +143,13 @@ def refusal(lesson: Lesson, task: str | None = None, answer: str | None = None) 
     """
     text = lesson.text
     if not concrete(text):
-        return "it says nothing that could be done: a bare reminder to take care"
+        return "it says nothing concrete, only to take care"
     if lesson.kind in ("project", "preference") or lesson.name:
         return None
     if _EMOTION.search(text):
         return "it is emotional: say what to do"
     if _CHARACTER.search(text) or (_OWN_DEEDS.search(text) and not _advises(text)):
-        return "it is about the agent's character or deeds: say what to do"
+        return "it is about the agent's character or actions: say what to do"
     if _STORY.search(text) and not _advises(text):
         return "it is a retelling of the task: say what holds for other tasks"
     if _ANSWER.search(text) or (answer and gives_away(text, answer)):

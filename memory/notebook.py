@@ -183,7 +183,7 @@ class ErrorNotebook:
                 score = value.get("score") if _is_score(value.get("score")) else None
                 sessions.append({**value, "session": str(value.get("session")), "score": score})
             else:
-                logger.warning("Left out the damaged finding %r", item.key)
+                logger.warning("Skipped the damaged finding %r", item.key)
         return sorted(known, key=lambda finding: (finding["order"], finding["id"])), sessions
 
     def _findings(self, wanted: Callable[[Finding], bool] | None = None) -> Plan[list[Finding]]:

@@ -185,7 +185,7 @@ def recall(
             return chosen
         for id, doubt in doubts.items():
             if doubt:
-                logger.warning("Left out the lesson %r: %s", id, doubt)
+                logger.warning("Skipped the lesson %r: %s", id, doubt)
         for_any_task = [entry for entry in for_any_task if not doubts.get(entry.lesson.id)]
         fitting = [entry for entry in fitting if not doubts.get(entry.lesson.id)]
 
@@ -481,7 +481,7 @@ def _may_be_shown(found: StoredLesson, policy: MemoryPolicy) -> bool:
     """Whether a lesson's status is live, and a person has approved it if the policy wants that."""
     id = found.lesson.id
     if not OWN_ID.fullmatch(id) and (len(id) > 64 or suspicion(id)):
-        logger.warning("Left out the lesson %r: its id is not one of ours", id[:64])
+        logger.warning("Skipped the lesson %r: its id is not one of ours", id[:64])
         return False
     return found.lesson.status in LIVE and (not policy.approve or is_approved(found.item.value, found.evidence))
 

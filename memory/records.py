@@ -127,5 +127,5 @@ def record_in(item: Item, kind: type[M]) -> M | None:
             raise ValueError("its id, text or time is missing or wrong")
         return found
     except (ValueError, AttributeError) as error:
-        logger.warning("Left out the damaged %s %r: %s", kind.__name__.lower(), item.key, str(error).split("\n")[0])
+        logger.warning("Skipped the damaged %s %r: %s", kind.__name__.lower(), item.key, str(error).split("\n")[0])
         return None

@@ -44,12 +44,12 @@ MAX_SCREENED = 20_000
 
 DROPS = "it tells the reader to drop its instructions"
 ROLE = "it gives the reader another role"
-VOICE = "it speaks in a role's name"
-CONTROL_MARKS = "it holds a model's control marks"
+VOICE = "it speaks in the name of a role"
+CONTROL_MARKS = "it contains control marks of a model"
 FORGES = "it forges a boundary"
-LINK = "it names a link to call"
+LINK = "it contains a link to call"
 ENCODED = "it is encoded"
-HIDDEN = "it holds invisible characters"
+HIDDEN = "it contains invisible characters"
 
 _PATTERNS = tuple(
     (reason, lazy_pattern(pattern, re.IGNORECASE | re.MULTILINE))

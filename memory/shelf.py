@@ -368,10 +368,14 @@ def topic_for(task: str, policy: MemoryPolicy) -> Waits[str]:
         try:
             found = yield call_function("The function given as `topics`", policy.topics, task)
             if not isinstance(found, str | None):
-                raise TypeError(f"it returns a word, got {found!r}")
+                raise TypeError(f"it must return a word, got {found!r}")
             return found or GENERAL
         except Exception as fault:  # noqa: BLE001 - a caller's function must not cost the run
-            logger.warning("Classified without `topics`: %s: %s", type(fault).__name__, fault)
+            logger.warning(
+                "The topic comes from the built-in classifier, because `topics` failed: %s: %s",
+                type(fault).__name__,
+                fault,
+            )
     return topic_of(task)
 
 

@@ -64,7 +64,7 @@ class CallBudget:
             return
         self.taken += 1
         if self.is_over:
-            raise WorkerError(f"it made no answer in {self.most} model calls")
+            raise WorkerError(f"it gave no answer in {self.most} model calls")
 
 
 class _CallCounter(BaseCallbackHandler):

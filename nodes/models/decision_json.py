@@ -95,7 +95,7 @@ def _candidates(text: str) -> list[Parsed]:
             raise _InvalidReplyError(f"The reply cannot be read: {value.why} ({place(text, value.at)}).")
     candidates = _with_fields(found)
     if candidates and (piece := _FIELD.search(outside + text[at:])):
-        raise _InvalidReplyError(f"The reply cannot be read: {piece[0]} stands outside of any object.")
+        raise _InvalidReplyError(f"The reply cannot be read: {piece[0]} is outside any object.")
     if not candidates:
         no_fields = f"no object in it has the fields {', '.join(FIELDS)} at its top level"
         missing = no_fields if found else "there is no JSON object in it"

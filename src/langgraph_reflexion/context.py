@@ -20,7 +20,7 @@ FIELD = re.compile(r"\{([A-Za-z_]\w*)\}")
 
 def _out_of_100(value: float) -> float:
     if 0 < value < 1:
-        raise ValueError(f"counts from 0 to 100: write {value * 100:g} for {value:g}")
+        raise ValueError(f"must be from 0 to 100: write {value * 100:g}, not {value:g}")
     return value
 
 

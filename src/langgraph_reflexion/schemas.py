@@ -90,13 +90,13 @@ class Decision(Value):
     def _does_one_thing(self) -> Self:
         if self.action == "tool_call":
             if not self.calls:
-                raise ValueError("a tool call names the tool to run")
+                raise ValueError("a tool call must name the tool to run")
             if self.final is not None:
                 raise ValueError("a tool call has no `final`: first see what it returns")
         elif self.calls:
             raise ValueError(f"`{self.action}` runs no tool")
         elif self.final is None:
-            raise ValueError(f"`{self.action}` says its text in `final`")
+            raise ValueError(f"`{self.action}` needs its text in `final`")
         return self
 
 

@@ -257,7 +257,7 @@ def test_a_damaged_lesson_does_not_hide_the_others_and_can_go(run_cli, caplog):
     with FaissStore("lessons.db") as store:
         store.put((*PLACE, "lessons"), "broken", {"kind": "poem"})
     assert len(run_cli("list", "--json")) == 3
-    assert "Left out the damaged lesson 'broken'" in caplog.text
+    assert "Skipped the damaged lesson 'broken'" in caplog.text
     assert run_cli("forget", "broken", "--yes") == "Forgot broken: a damaged lesson\n"
     caplog.clear()
     assert len(run_cli("list", "--json")) == 3

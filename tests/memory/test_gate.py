@@ -70,7 +70,7 @@ BAD = [
     ("", "empty"),
     ("  ", "empty"),
     ("...", "empty"),
-    ("x " * 200, "over-long"),
+    ("x " * 200, "too long"),
     ("Be more careful.", "take care"),
     ("Try harder next time.", "take care"),
     ("Always double-check your answer carefully.", "take care"),

@@ -473,7 +473,7 @@ async def test_topics_may_be_async_and_a_sync_call_then_warns(book_on: Any, capl
     assert await book.arecall("I want my money.") == [lesson]
     assert caplog.text == ""
     assert book.recall("I want my money.") == []
-    assert "Classified without `topics`: NeedsAsyncError" in caplog.text
+    assert "because `topics` failed: NeedsAsyncError" in caplog.text
 
 
 @pytest.mark.req("D10", "D13")

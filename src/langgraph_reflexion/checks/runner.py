@@ -154,7 +154,7 @@ def guard_against_mistakes():
         if event == "open" and isinstance(given[0], is_text):
             outside = not (real_path(given[0]) + "/").startswith(libraries)
             if outside or (isinstance(given[2], int) and given[2] & writing):
-                raise PermissionError("code under test opens no files: " + given[0])
+                raise PermissionError("code under test may not open files: " + given[0])
         elif event.startswith(refused):
             raise PermissionError("code under test may not do this: " + event)
 

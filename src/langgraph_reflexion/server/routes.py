@@ -181,7 +181,7 @@ async def _or_404(request: Request, wanted: Awaitable[Any]) -> Any:
 
 
 def _missing(request: Request, id: str) -> HTTPException:
-    return HTTPException(404, f"the memory of {request.path_params['agent']!r} holds nothing with the id {id!r}")
+    return HTTPException(404, f"the memory of {request.path_params['agent']!r} has nothing with the id {id!r}")
 
 
 async def _body(request: Request) -> dict[str, Any]:

@@ -70,12 +70,12 @@ class Broken:
 
     @property
     def keys(self) -> frozenset[str]:
-        """The keys of the outermost object, also that of a value that could not be read."""
+        """The keys of the outermost object, including that of a value that could not be read."""
         return frozenset(key for key in (*self.fields, self.open_key) if key)
 
 
 class JsonError(ValueError):
-    """A reply holds no JSON value that can be read; the message says why, for the model."""
+    """A reply contains no JSON value that can be read. The message, for the model, says why."""
 
 
 class UnreadableError(ValueError):
@@ -408,7 +408,7 @@ def _number(number: re.Match[str], at: int) -> int | float:
     digits = number[1].lstrip("+-")
     # 007 may be a name as well as a number, and endless digits are neither.
     if (len(digits) > 1 and digits[0] == "0") or len(digits) > MAX_NUMBER:
-        raise _StopError(at, "a number is badly written")
+        raise _StopError(at, "a number is not valid")
     if number[2] is None and number[3] is None:
         return int(number[1])
     value = float(number[0])
