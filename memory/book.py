@@ -48,11 +48,9 @@ class Filters(TypedDict, total=False):
     origin: Wanted
 
 
-FILTERS: dict[str, tuple[str, ...]] = {
+FILTERS: dict[str, tuple[str, ...]] = dict.fromkeys(Filters.__annotations__, ()) | {
     "kind": get_args(Kind),
     "status": get_args(LessonStatus),
-    "topic": (),
-    "tag": (),
     "origin": get_args(Origin),
 }
 """Each filter, with its allowed values if they are a closed set."""

@@ -14,7 +14,8 @@ import pytest
 from langgraph.store.sqlite import SqliteStore
 
 from langgraph_reflexion import Context, Episode, Failure, FaissStore, Lesson, LessonBook
-from langgraph_reflexion.cli import main
+from langgraph_reflexion.cli import commands, main
+from langgraph_reflexion.memory.book import FILTERS
 from langgraph_reflexion.schemas import Trigger
 from langgraph_reflexion.testing import RoleModel, say
 from model_server import ModelServer
@@ -118,6 +119,11 @@ def test_the_lessons_are_listed_as_a_table_a_row_each(ids, run_cli):
     assert {row.index(text) for row, text in zip(rows, (WEEKDAY, LENGTHS, CHINESE), strict=True)} == {
         head.index("LESSON")
     }
+
+
+@pytest.mark.req("D15", "D3")
+def test_lists_have_the_filters_of_a_book():
+    assert tuple(FILTERS) == commands.FILTERS
 
 
 @pytest.mark.req("D15", "D3")

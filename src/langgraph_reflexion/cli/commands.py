@@ -22,7 +22,7 @@ MAX_TRIALS = 50
 MAX_AGE = 36_500
 """Days that a date can be counted back: a hundred years."""
 FILTERS = ("kind", "status", "topic", "tag", "origin")
-"""The filters for lists of lessons."""
+"""The filters of a `LessonBook`, which takes long to import."""
 UNWRITABLE = (errno.EPIPE, errno.ENOSPC, errno.EIO)
 """Errors of the standard output."""
 

@@ -33,8 +33,8 @@ Action = Callable[[LessonBook, str], Awaitable[Lesson]]
 async def lessons(request: Request) -> Response:
     """List an agent's lessons, oldest first, or search them with a query.
 
-    The query string may hold `query`, `limit`, `offset`, and the filters `kind`, `status`, `topic`, `tag`, `origin`. A
-    filter may be given several times: one of its values must match.
+    The query string may have `query`, `limit`, `offset` and the filters of a `LessonBook`. If a filter is given several
+    times, one of its values must match.
     """
     book, params = await _book(request, ("query", "limit", "offset", *FILTERS)), request.query_params
     limit, offset = _number(params.get("limit", "100"), "limit"), _number(params.get("offset", "0"), "offset")
@@ -115,7 +115,7 @@ async def undo(request: Request) -> Response:
 async def runs(request: Request) -> Response:
     """List the recorded runs, newest first.
 
-    The query string may hold `limit`.
+    The query string may have `limit`.
     """
     book = await _book(request, ("limit",))
     return _json(await book.aepisodes(_number(request.query_params.get("limit", "100"), "limit")))
