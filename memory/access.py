@@ -154,7 +154,7 @@ def count(namespace: Namespace, known: int) -> Plan[int]:
 
 
 def read_items(namespace: Namespace, keys: list[str]) -> Plan[list[Item | None]]:
-    """The items under these keys, each or `None`."""
+    """The items under these keys, with `None` for a missing one."""
     items: list[Item | None] = yield [GetOp(namespace, key) for key in keys]
     return items
 

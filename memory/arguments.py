@@ -35,7 +35,7 @@ def resolve_namespace(
 ) -> Namespace | None:
     """The namespace of this run's memory, or `None` if a field of it has no value.
 
-    Without a namespace of its own a policy means `("reflexion", name of the agent)`. A field is read from the context,
+    A policy without a namespace means `("reflexion", name of the agent)`. A field is read from the context,
     else from `configurable`, and escaped one to one, so that no two values ever share a memory. A `user` that the
     server has signed in fills `{user_id}`, whatever these say.
     """
@@ -62,7 +62,7 @@ def place_in(store: BaseStore, namespace: Namespace, context: Any = None, *, by_
     """The namespace of a book or notebook with its fields filled. An invalid store or namespace is refused."""
     if not hasattr(store, "batch") or isinstance(store, type):
         raise ValueError(f"`store` must be a LangGraph store, got {hide_password(repr(store))}{store_hint(store)}")
-    policy = MemoryPolicy(namespace=namespace or (), by_user=by_user)  # `None` would mean that of an agent
+    policy = MemoryPolicy(namespace=namespace or (), by_user=by_user)  # `None` would mean the namespace of an agent
     resolved = resolve_namespace(policy, DEFAULT_NAMESPACE[1], context)
     if resolved is None:
         raise ValueError(f"`context` has no value for a field of `namespace`, got {tuple(namespace)!r}")

@@ -217,8 +217,8 @@ def doubt_of(found: StoredLesson) -> str | None:
 def _replaced_ids(lessons: Sequence[StoredLesson]) -> set[str]:
     """The ids of lessons that are left out because their successor is shown, or the other way round.
 
-    A pattern replaces the lessons it sums up. Until it is active, those come first that are verified, told by a person
-    or vouched for.
+    A pattern replaces the lessons it summarizes. Until it is active, those that are verified, told by a person or vouched
+    for come first.
     """
     by_id = {found.lesson.id: found for found in lessons}
     replaced: set[str] = set()

@@ -249,7 +249,7 @@ def withheld(lesson: Lesson, run_id: str, share: float) -> bool:
 
 
 def replaces_reflection(lesson: Lesson) -> bool:
-    """Whether a lesson for this very failure makes a reflection unnecessary: not if it failed as often as it helped."""
+    """Whether a lesson for exactly this failure replaces a reflection: not if it failed as often as it helped."""
     return lesson.losses == 0 or lesson.wins > lesson.losses
 
 
@@ -264,7 +264,7 @@ def next_status(found: StoredLesson, estimates: Estimate) -> tuple[LessonStatus,
     record = f"{lesson.wins} won, {lesson.losses} lost"
     behind = estimates.holds_back(found)
     if evidence.vouched:
-        # What was won before a person decided is no reason to change the decision.
+        # Wins before a person's decision do not change it.
         promoted = lesson.status != "active" and not behind and evidence.wins_since_decision >= 2
         return ("active", f"it won in two episodes: {record}") if promoted else None
     if behind and lesson.status in ("candidate", "active"):

@@ -25,16 +25,16 @@ from langgraph_reflexion.text.likeness import in_common, likeness, opposed
 from langgraph_reflexion.text.tokens import tokens
 
 MIN_LIKENESS = 0.5
-"""Lowest likeness of two lessons that may be summed up in one pattern."""
+"""Lowest likeness of two lessons that may be summarized in one pattern."""
 
 MIN_SIMILARITY = 0.9
-"""Lowest similarity by a store's vectors of two lessons that may be summed up in one pattern."""
+"""Lowest similarity by a store's vectors of two lessons that may be summarized in one pattern."""
 
 MAX_NEW_WORDS = 0.4
 """Highest share of a summary's words that may be in none of its lessons."""
 
 MIN_COVERAGE = 0.3
-"""Likeness that a summary must have with each lesson it sums up."""
+"""Likeness that a summary must have with each lesson it summarizes."""
 
 
 def distill(shelf: Shelf, model: Any) -> Plan[list[Lesson]]:
@@ -55,12 +55,12 @@ def distill(shelf: Shelf, model: Any) -> Plan[list[Lesson]]:
 def clusters(shelf: Shelf) -> Plan[list[list[Lesson]]]:
     """Lessons that say much the same, the best wording first, from two episodes or more.
 
-    A lesson that a pattern has summed up is not summed up again, even if the pattern was retired since.
+    A lesson that a pattern has summarized is not summarized again, even if the pattern was retired since.
     """
     yield from shelf.current_items()
     known = yield from shelf.read_all()
-    summed_up = {id for found in known.values() if is_summary(found.lesson) for id in found.lesson.supersedes}
-    free = [found for id, found in known.items() if id not in summed_up and may_be_summed_up(found.lesson)]
+    summarized = {id for found in known.values() if is_summary(found.lesson) for id in found.lesson.supersedes}
+    free = [found for id, found in known.items() if id not in summarized and may_be_summarized(found.lesson)]
     ranked = sorted(free, key=lambda found: (-worth(found), -TRUST.index(found.lesson.origin), found.lesson.id))
     waiting = {found.lesson.id: found.lesson for found in ranked}
     rank = {id: i for i, id in enumerate(waiting)}
@@ -107,7 +107,7 @@ def save_pattern(shelf: Shelf, members: Sequence[Lesson], text: str | None) -> P
     return made
 
 
-def may_be_summed_up(lesson: Lesson) -> bool:
+def may_be_summarized(lesson: Lesson) -> bool:
     """Whether it is live advice, and neither a summary nor a named entry."""
     advice = lesson.kind in ("rule", "pattern", "strategy") and not lesson.name
     return advice and lesson.status in LIVE and not is_summary(lesson)

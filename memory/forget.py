@@ -93,7 +93,7 @@ def forgotten_hashes(forgotten: Iterable[Item]) -> set[str]:
 
 
 def _repeats(pattern: Item, lesson: Item) -> bool:
-    """Whether a pattern that sums up a lesson has the lesson's own text."""
+    """Whether a pattern that summarizes a lesson has the lesson's own text."""
     text, supersedes = pattern.value.get("text"), pattern.value.get("supersedes")
     if pattern.value.get("kind") != "pattern" or not isinstance(supersedes, list) or lesson.key not in supersedes:
         return False

@@ -57,10 +57,10 @@ MAX_WORDS = 60
 ANY_REQUEST = frozenset(
     tokens("ask question task problem exercise thing something someone user answer request 时 任务 问题")
 )
-"""Words that the `when` of any lesson may hold ("asked for …"): they are no part of its occasion."""
+"""Words that the `when` of any lesson may hold ("asked for …"): they say nothing about its occasion."""
 
 ANY = word_set("all always any anything each every everything general generally none regardless whatever whenever")
-"""Words that make a `when` mean any task, if all its other words are these:"""
+"""Words that make a `when` mean any task, if all its other words are in `IN_ALL_TASKS`."""
 
 IN_ALL_TASKS = word_set(
     """
@@ -76,7 +76,7 @@ OF_THE_USER = word_set(
     response responses s style the their to user users want wants when
     """
 )
-"""Words of a `when` that says no more than that the user likes it so."""
+"""Words of a `when` that only says that the user wants it so."""
 
 ANY_IN_CHINESE = re.compile(
     "(?:在|适用于|对于?)?(?:总是|始终|一直|一般|通用|无|不限|(?:任何|所有|每次|每个|一切|全部)的?"
@@ -95,7 +95,7 @@ class Entry(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """How similar the store's embedding model finds lessons to texts that none is about."""
+    """The similarities that the store's embedding model finds between lessons and unrelated texts."""
 
     measured: frozenset[str]
     """The lessons that were compared."""
@@ -115,11 +115,11 @@ class IndexUpdate(NamedTuple):
     seq: int = -1
     """The store's last write, if the store can tell what changed."""
     notes: set[str] | None = None
-    """The keys of all notes of changes, if it cannot."""
+    """The keys of all change notes, if it cannot."""
 
 
 class Index:
-    """The lessons of one namespace by their words, up to date with the write `seq` or with the `notes` of changes."""
+    """The lessons of one namespace by their words, up to date with the write `seq` or with the change `notes`."""
 
     def __init__(self, store: BaseStore, namespace: Namespace) -> None:
         self.place = (id(store), namespace)
@@ -203,7 +203,7 @@ class Index:
             return set(self._by_failure.get(fingerprint, ()))
 
     def always(self) -> list[str]:
-        """The keys of the lessons whose words hold for any task. `holds_always` also asks who says so."""
+        """The keys of the lessons whose words hold for any task. `holds_always` also checks the origin."""
         with self.lock:
             return sorted(self._always)
 
@@ -305,7 +305,7 @@ class Indexes:
         self._of: weakref.WeakKeyDictionary[BaseStore, dict[Namespace, Index]] = weakref.WeakKeyDictionary()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Indexes:
-        return Indexes()  # what an index holds, a copy reads again
+        return Indexes()  # a copy reads the store again
 
     def index(self, store: BaseStore, namespace: Namespace) -> Index:
         """The index of this namespace of this store."""

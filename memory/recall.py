@@ -394,7 +394,7 @@ def _taught_by_similar_tasks(index: Index, words: frozenset[str], usable: Callab
 def _for_failure(
     shelf: Shelf, weights: Mapping[str, float], usable: Callable[[Item], bool], failure: Failure
 ) -> Plan[dict[str, Fit]]:
-    """The lessons for this very failure first, then those for failures of this kind whose words fit."""
+    """The lessons for exactly this failure first, then those for failures of this kind whose words fit."""
     index = shelf.index
     evidence = f"{failure.tool or ''} {failure.evidence[:1000]}"
     near = yield from _similarities(shelf, evidence)

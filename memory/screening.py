@@ -71,7 +71,7 @@ _PATTERNS = tuple(
     )
 )  # fmt: skip
 _PATTERNS_OF_DISGUISES = tuple(found for found in _PATTERNS if found[0] not in (LINK, ENCODED))
-"""Links and encodings mean nothing in another reading of a text."""
+"""For other readings of a text, in which links and encodings mean nothing."""
 _SQUASHED_DROP = lazy_pattern(
     r"(?:ignore|disregard|forget|override)(?:all|any|the|your|every)*(?:previous|prior|above|earlier|preceding)(?:system)?(?:instructions?|prompts?|rules|guidelines)"
 )
@@ -232,7 +232,7 @@ COVERED = 0.6
 fitted on the tuning half of benchmarks/redteam.py. The totals of the other half were seen."""
 
 MIN_COPY = 3.2
-"""Minimum weight of such a copy. Less is shared by an error and its remedy."""
+"""Minimum weight of such a copy. An error and its fix share less."""
 
 LONG_COPY = 6.0
 """Weight from which words that stand together are a copy, however long the foreign sentence is."""

@@ -59,13 +59,13 @@ NEAREST = 50
 """Lessons that the vector search of a store is asked for."""
 
 FEW = 50
-"""Lessons of a namespace up to which it is read as a whole each time, which costs no more than the notes of changes."""
+"""A namespace with at most this many lessons is read completely each time. That takes as long as reading its notes."""
 
 PAST_TASKS = 20
 """Earlier tasks that a long one is compared with."""
 
 NOTES_KEPT = 60
-"""Notes of changes that a namespace keeps. A recall reads all of them, in about 1 ms on PostgreSQL. An index that is
+"""Change notes that a namespace keeps. A recall reads all of them, in about 1 ms on PostgreSQL. An index that is
 further behind reads the namespace again, in about 25 ms if it has 1,000 lessons."""
 
 UNDONE = "undone"
@@ -143,7 +143,7 @@ class Shelf:
                 return index.items
 
     def _update_from_notes(self, index: Index) -> Plan[IndexUpdate]:
-        """What the index must read, according to the notes of changes, for a store that cannot tell what changed."""
+        """What the index must read, according to the change notes, for a store that cannot tell what changed."""
         if len(index.items) <= FEW:
             [page] = yield [SearchOp(self.lessons, None, FEW + 1)]
             if len(page) <= FEW:

@@ -27,7 +27,7 @@ KEPT_OF_EACH = 50
 are kept for a lesson: the first and the latest."""
 
 FORGOTTEN_KEPT = timedelta(days=1)
-"""How long the ids and hashes of a forgotten lesson are kept: longer than any run that began before takes to end."""
+"""How long the ids and hashes of a forgotten lesson are kept: longer than any run that was in progress takes to end."""
 
 
 def is_due(evidence: Evidence, now: datetime) -> bool:
@@ -61,7 +61,7 @@ def sum_up_runs(shelf: Shelf, lesson: str) -> Plan[None]:
 
 
 def drop_old(shelf: Shelf) -> Plan[None]:
-    """Remove old episodes, all but the latest notes of changes, and what writers have left of forgotten lessons."""
+    """Remove old episodes, all but the latest change notes, and what writers have left of forgotten lessons."""
     yield from _drop_old_episodes(shelf)
     yield from drop_old_notes(shelf)
     forgotten = yield from items_in(shelf.forgotten)

@@ -39,7 +39,7 @@ from langgraph_reflexion.text.tokens import fold, tokens
 WriteAction = Literal["added", "merged", "unchanged", "refused", "quarantined"]
 
 COMPARED = 12
-"""A new lesson is compared with so many others, those that share the most words. This bounds the time of a write."""
+"""A new lesson is compared with this many others, those that share the most words. This bounds the time of a write."""
 
 SAME_VECTORS = 0.95
 """Similarity of vectors from which two lessons in other words may say the same. Embedding models give hardly more to a
@@ -49,11 +49,12 @@ MANY = 3
 """If more lessons than this are that similar, the model cannot tell lessons apart, and its vectors are not used."""
 
 NOTES_EACH = 6
-"""One in so many new lessons removes old notes of changes: a tenth of the notes that a namespace keeps."""
+"""One in this many new lessons removes old change notes: a tenth of the notes that a namespace keeps."""
 
 SPARE = 100
-"""One in so many lessons is retired below `max_kept`, because finding the least useful one reads the records of all. If
-each new lesson beyond 1,000 retired one, an `add` would take some 100 ms of processor time, and not 20."""
+"""If there are more than `max_kept` lessons, one in this many is retired at once, because finding the least useful one
+reads the evidence of all. If each new lesson beyond 1,000 retired one, an `add` would take some 100 ms of processor
+time, and not 20."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def ask(parts: Parts, state: State, config: RunnableConfig) -> Update:
     if to_approve := [call for call in guarded if tools.approve[call["name"]].applies_to(call, seen, config)]:
         return _ask_for_approval(tools, seen, to_approve, config)
     decision = state.get("decision")
-    if call is None and decision is None:  # no call needs approval, or an edit took the calls away
+    if call is None and decision is None:  # no call needs approval, or an edit removed the calls
         return {"progress": {"node": "ask", "asked": False}}
     if call is not None:
         question = str(call["args"].get(CONTROLS["ask_user"][1], ""))

@@ -58,7 +58,7 @@ def check(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
             response_format, parts, state, text, config, meter, from_model=message is not None
         )
         if not fault and pending_decision(state) is not None and is_json(text) and response_format.read(text)[1]:
-            text = edited = json.dumps(response_format.plain(value), ensure_ascii=False)  # not the text that misfits
+            text = edited = json.dumps(response_format.plain(value), ensure_ascii=False)  # the text itself does not fit
         if fault:
             verdicts.append(Verdict(passed=False, feedback=fault, check=RESPONSE_FORMAT))
     if not verdicts:

@@ -90,7 +90,7 @@ def finish(
     if state["handoffs"]:
         return _handoff_command(state, messages, outcome)
     held = parts.actor.hold_answers and ending.stop_reason in ("accepted", "unchecked")
-    # LangGraph has streamed the call of a question under its message's id, and would leave out the text in its place.
+    # LangGraph has streamed the call of a question under its message's id, so it would not stream the final text.
     in_place = {message.id for message in messages[-1:]} & {message.id for message in state["messages"]}
     if (held or (in_place and ending.stop_reason == "asked_user")) and streams_tokens(config):
         _stream_last(messages)

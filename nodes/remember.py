@@ -35,7 +35,7 @@ from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.task import GENERAL
 
 PROVIDER_RESULTS = ("output", "outputs", "results", "annotations", "citations")
-"""Fields of OpenAI's and Anthropic's blocks in which a built-in tool's result, or a cited text, stands."""
+"""Fields of OpenAI's and Anthropic's blocks that contain a built-in tool's result or a cited text."""
 CLAUSES = re.compile(r"(?<=[.;,!?])\s+|(?<=[。；，！？])")
 
 
@@ -230,7 +230,7 @@ class LessonWriter:
         lesson = lesson.model_copy(update={"topic": self._topic, "sources": [state["about"]["id"]]})
         if not only_for_run:
             shown = [recalled.lesson for recalled in state["recalled"] if recalled.shown]
-            for known in shown:  # it came from memory, so it is no new evidence
+            for known in shown:  # it came from memory, so it is not new evidence
                 if known.id in lesson.text or same(known.text, lesson.text):
                     why = "this run was shown it"
                     emit_lesson(self._config, lesson.kind, lesson.text, "unchanged", why, known.id)

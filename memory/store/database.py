@@ -49,7 +49,7 @@ TABLES = (
     f"PRAGMA user_version = {VERSION}",
 )
 """Every write takes the next number: an item's `seq` is that of its last change, `gone` has one for every delete.
-Whoever remembers a number reads from these what changed since, whichever process changed it. `fields` are the paths
+A reader that remembers a number can read what changed since, whichever process changed it. `fields` are the paths
 that a put named for itself; `vectors` keeps one or more float32 vectors of an item and the paths that they come from.
 """
 

@@ -82,7 +82,7 @@ def texts_to_embed(value: Mapping[str, Any], fields: Iterable[str]) -> tuple[str
 
 
 def text_to_search(value: Any, fields: Sequence[str]) -> str:
-    """The text whose words are searched: of a whole value what it holds, without the names of its keys."""
+    """The text whose words are searched. For a whole value, all its texts without its keys."""
     if tuple(fields) == WHOLE_VALUE:
         return "\n".join(texts_and_numbers_in(value))
     return "\n".join(text for path in fields for text in _texts_at(value, path))

@@ -62,7 +62,7 @@ def call_model(
             raise
     if isinstance(given, BaseModel) and not isinstance(given, BaseMessage):  # of `with_structured_output`
         given = given.model_dump_json()
-    if isinstance(given, BaseMessage) and not isinstance(given, AIMessage):  # a server's role is none that is known
+    if isinstance(given, BaseMessage) and not isinstance(given, AIMessage):  # a server sent an unknown role
         given = AIMessage(given.content, id=given.id, response_metadata=given.response_metadata)
     reply = given if isinstance(given, AIMessage) else AIMessage(str(given))
     calls, invalid = _valid_calls(reply) if reply.tool_calls or reply.invalid_tool_calls else ([], [])

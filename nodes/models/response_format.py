@@ -91,7 +91,7 @@ class ResponseFormat:
         is_enforced = self.forced or (not self.is_tool and enforces_schemas(model, beside_tools=beside_tools))
         if not (is_enforced and self.is_object):
             return {}
-        # Beside tools `langchain-openai` takes the name from the title.
+        # If there are tools too, `langchain-openai` takes the name from the title.
         return schema_binding(self.name, {**self.json_schema, "title": self.name}, strict=self._strict)
 
     def read(self, text: str) -> tuple[Any, str]:
@@ -173,7 +173,7 @@ class ResponseFormat:
         schema = self.type if is_model else {**self.json_schema, "title": self.name}
         try:
             return map_chat_models(model, lambda inner: cast("Any", inner).with_structured_output(schema))
-        except Exception as fault:  # noqa: BLE001 — nothing is asked yet: whatever it is, a prompt does without it
+        except Exception as fault:  # noqa: BLE001 — nothing was asked yet, and a prompt works without it
             raise_control_flow(fault)
             return None
 

@@ -28,7 +28,7 @@ _EVENT = re.compile(r"""final["']?\s*:\s*["']|action["']?\s*:\s*["']\w+["']|</th
 _CHARACTER = re.compile(
     r"[^\\\"'\ud800-\udbff]+|[^\\]|\\u(?:[0-9a-fA-F]{4}|[0-9a-fA-F]{0,3}(?=[^0-9a-fA-F]))|\\[^u]", re.DOTALL
 )
-"""Plain characters of a string, or one as it is written; an escape that may still go on is none yet."""
+"""Plain characters of a string, or one as it is written; an escape that may be incomplete does not match."""
 _HIGH = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}|[\ud800-\udbff]")
 """The first half of a character, which waits for the other."""
 

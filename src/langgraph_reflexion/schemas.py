@@ -1,4 +1,4 @@
-"""The types that all packages share: decisions, failures, verdicts, reflections, lessons and outcomes."""
+"""The types that all rooms share: decisions, failures, verdicts, reflections, lessons and outcomes."""
 
 from __future__ import annotations
 

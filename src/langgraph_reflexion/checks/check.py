@@ -199,11 +199,10 @@ def text_of(answer: Any, *, by_alias: bool = False) -> str:
 
 
 def contents_of(answer: Any) -> list[str]:
-    """The answer itself, if it is a text; of a value of a response format its texts and numbers, without the names of
-    its fields."""
+    """The parts of an answer: a text itself, or the texts and numbers in a typed value, without its field names."""
     return [answer] if isinstance(answer, str) else texts_and_numbers_in(to_jsonable_python(answer, fallback=str))
 
 
 def _texts_of(answer: Any) -> list[str]:
-    """The answer as text, of typed data by the aliases of its fields and by their names."""
+    """The answer as text. Typed data is given twice: with the aliases of its fields and with their names."""
     return list(dict.fromkeys(text_of(answer, by_alias=by_alias) for by_alias in (True, False)))

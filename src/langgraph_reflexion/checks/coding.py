@@ -121,7 +121,7 @@ def _short_repr(value: Any) -> str:
 
 
 def code_of(answer: Any, *, statements: bool = False) -> str:
-    """The Python code in an answer. Of a value of a response format, the texts that compile, if one has a statement.
+    """The Python code in an answer. In a typed value, it is the texts that compile, if one has a statement.
 
     With `statements`, only texts that have one: a field such as `complexity="O(n)"` is not run.
     """

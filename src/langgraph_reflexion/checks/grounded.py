@@ -191,7 +191,7 @@ def _normalize(text: str) -> str:
 def _names_in(text: str) -> Iterator[str]:
     """Yield runs of capitalized words.
 
-    The first word of a longer sentence has its capital from its place, and is no name by itself.
+    The first word of a longer sentence always has a capital, so it is not a name by itself.
     """
     for sentence in filter(None, _SENTENCE.split(text)):
         yield from _capitalized_runs(_WORD.findall(sentence))

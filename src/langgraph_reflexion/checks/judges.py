@@ -71,14 +71,14 @@ _KEYS = {
 STEPS_OF_A_GRAPH = 50
 """LangGraph's recursion limit for a judge that is a graph: about twenty tool calls."""
 SHORT_ANSWER = 40
-"""Most characters of an answer that may stand inside the sentence of another: a name or a date, not a paragraph."""
+"""Maximum characters of an answer that may be part of another one's sentence: a name or a date, not a paragraph."""
 SAME_ANSWER = 0.75
 """Lowest likeness of two longer answers that say the same. Paraphrases of one answer in tests/checks lie above it."""
 _DENIES = re.compile(
     r"\b(?:no|not|nor|or|never|neither|either|rather|instead|than|and|cannot|wrong|\w+n['’]?t)\b|[不非没或和与]",
     re.IGNORECASE,
 )
-"""Words that deny the answer they stand beside, or name another one."""
+"""Words that deny the answer next to them, or name another one."""
 CONTEXT_CHARS = 20
 """Characters on each side of an answer in which such a word is about it."""
 
@@ -247,8 +247,8 @@ def _graph_answer(final: Any) -> str:
 def read_verdict(text: str, success_score: float = 80, dimensions: Iterable[str] = ()) -> Verdict:
     """Parse a judge's reply. If it cannot be parsed or contradicts itself, the verdict is empty.
 
-    An acceptance with a score below `success_score` gets an issue that says so. The named `dimensions` may also stand
-    beside the other keys.
+    An acceptance with a score below `success_score` gets an issue that says so. The named `dimensions` may also be
+    top-level keys.
     """
     named = {fold_key(name) for name in dimensions}
     try:
@@ -267,7 +267,7 @@ def read_verdict(text: str, success_score: float = 80, dimensions: Iterable[str]
 
 
 def _unwrapped(value: Any, dimensions: Set[str]) -> Any:
-    """The object inside others that hold nothing else, as in `{"verdict": {...}}`. A dimension is no wrapper."""
+    """The object inside others that hold nothing else, as in `{"verdict": {...}}`. A dimension is not a wrapper."""
     while isinstance(value, dict) and len(value) == 1:
         [(key, inner)] = value.items()
         if not isinstance(inner, dict) or fold_key(key) in {"dimensions", *dimensions}:

@@ -24,7 +24,7 @@ MAX_ERROR = 400
 MAX_LINE = 240
 """Characters of a tool's result or a failure in a trace: about three lines of a terminal."""
 MIN_WIDTH = 24
-"""Cells that a text needs beside its lead: three or four words. With less room it goes below."""
+"""Columns that a text needs after its lead: three or four words. With less room it goes below."""
 INDENT = " " * 6
 ANSI = re.compile("\x1b\\[[0-?]*[ -/]*[@-~]")
 

@@ -47,7 +47,7 @@ def evaluate(args: argparse.Namespace, page: Page) -> int:
             raise WrongUse("answers are checked by --check or judged by --judge: pass only one of the two")
         check = None if args.check is None else load_object("--check", args.check, "office:is_free")
         if check is not None:
-            create_trial_graph(lambda _: "", [check])  # refuses what is no check
+            create_trial_graph(lambda _: "", [check])  # refuses what is not a check
         tasks, setups = load_tasks(args.tasks, checked=check is not None)[: args.limit], find_setups(args.setups)
         judge = _make_model(args, "judge", tasks)
         for task in tasks if check is None else ():
@@ -79,7 +79,7 @@ def evaluate(args: argparse.Namespace, page: Page) -> int:
 
 
 def _make_model(args: argparse.Namespace, role: str, tasks: Sequence[Task]) -> Any:
-    """The model of a role, `None` if none is named. In a dry run, which needs no key, a student stands for any."""
+    """The model of a role, `None` if none is named. In a dry run, which needs no key, it is a student."""
     name, own = getattr(args, role), getattr(args, f"{role}_base_url", None)
     if name is None and own is not None:
         raise WrongUse(f"--{role}-base-url needs --{role} openai:<name>")

@@ -116,7 +116,7 @@ class ProfileSession(BookSession):
         return found[0]
 
     def _former(self, entry: Lesson) -> list[Lesson]:
-        """The values that this entry replaced, and those set aside, the newest first."""
+        """The values that this entry replaced, and quarantined ones, the newest first."""
         same = [lesson for lesson in self.book.lessons(kind=entry.kind) if lesson.name == entry.name]
         return [lesson for lesson in reversed(same) if lesson.id != entry.id]
 

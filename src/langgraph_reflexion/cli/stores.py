@@ -25,7 +25,7 @@ NAMESPACES_IN_ERROR = 6
 """Namespaces in a message: about two lines of a terminal."""
 
 _LABEL = re.compile(r"[^{}\x00-\x1f\x7f\ud800-\udfff]+")
-"""A label of a namespace: without fields, control characters, and bytes that the shell passed and that are no UTF-8."""
+"""A label of a namespace: without fields, control characters, and bytes from the shell that are not UTF-8."""
 
 
 @contextmanager

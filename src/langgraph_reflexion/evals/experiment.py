@@ -65,7 +65,7 @@ class Experiment:
         for name, least in (("trials", 1), ("steps", 1), ("reflections", 0), ("repeats", 1)):
             _check_whole(name, getattr(self, name), least)
         if self.tools is not None:
-            react_worker(self.model, self.tools, self.steps, self.protocol)  # names what is no tool
+            react_worker(self.model, self.tools, self.steps, self.protocol)  # refuses what is not a tool
 
     def jobs(self) -> list[Job]:
         """Every task under every set-up, as often as it is repeated."""

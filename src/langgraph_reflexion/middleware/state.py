@@ -163,7 +163,7 @@ def with_current_message(state: State) -> State:
     pending, reply = state["decision"], reply_in(state)
     if pending is None:
         return state
-    if reply is None:  # a run that was wrapped up: its last message is no decision of the model
+    if reply is None:  # a run that was wrapped up: its last message is not a decision of the model
         end = end_message(state, pending, None).id
         return {**state, "messages": [message for message in state["messages"] if message.id != end]}
     before, attempts = cast("AIMessage", pending["message"]).text, state["attempts"]

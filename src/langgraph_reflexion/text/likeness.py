@@ -45,7 +45,7 @@ _PREFACE = lazy_pattern(
 """What models write before the advice itself: `In the future, I will make sure to`."""
 
 _NEGATING = word_set("avoid instead rather")
-"""Words of a negation. They are no content, because `_NEGATION` finds them."""
+"""Words of a negation. They do not count as content, because `_NEGATION` finds them."""
 
 _DECISIVE_WORDS = word_set("up down in out on off over under from both either neither only")
 """Stop words that change what a sentence advises."""

@@ -124,7 +124,7 @@ _CHINESE = MappingProxyType(
     }
 )
 _JOINED = rf"(?:[^\W{UNSPACED}]|[+\#])"
-"""A character that goes on with an English word. One of a script without spaces does not, as in `用Python实现`."""
+"""A character that continues an English word. One of a script without spaces does not, as in `用Python实现`."""
 
 _WORDS = {
     topic: lazy_pattern(
