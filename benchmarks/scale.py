@@ -50,7 +50,7 @@ from langgraph_reflexion import (
 )
 from langgraph_reflexion.memory.evidence import Evidence, run_record
 from langgraph_reflexion.memory.index import Indexes
-from langgraph_reflexion.memory.records import item_value, lesson_id
+from langgraph_reflexion.memory.items import item_value, lesson_id
 
 DSN = "POSTGRES_DSN"
 TICK = os.sysconf("SC_CLK_TCK")

@@ -26,8 +26,8 @@ from langgraph_reflexion.memory.choose import Selection
 from langgraph_reflexion.memory.evidence import LIVE, Change
 from langgraph_reflexion.memory.exchange import Loaded, Place
 from langgraph_reflexion.memory.index import Indexes
+from langgraph_reflexion.memory.items import parse_item
 from langgraph_reflexion.memory.recall import Found
-from langgraph_reflexion.memory.records import record_in
 from langgraph_reflexion.memory.screening import Foreign
 from langgraph_reflexion.memory.shelf import Shelf
 from langgraph_reflexion.memory.writing import Written
@@ -157,7 +157,7 @@ class LessonBook:
         check_id(id_or_name, "id_or_name")
         items = yield from items_in(self._shelf.lessons)
         meant = [item for item in items if id_or_name in (item.key, item.value.get("name"))]
-        return any(record_in(item, Lesson) is not None for item in meant)
+        return any(parse_item(item, Lesson) is not None for item in meant)
 
     has, ahas = both(_has)
 

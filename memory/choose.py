@@ -11,7 +11,7 @@ from langgraph_reflexion.memory.estimate import Estimate
 from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.gate import overlong
 from langgraph_reflexion.memory.index import names_any_task
-from langgraph_reflexion.memory.records import StoredLesson
+from langgraph_reflexion.memory.items import StoredLesson
 from langgraph_reflexion.memory.screening import suspicion_of
 from langgraph_reflexion.schemas import SHOWN, Lesson
 from langgraph_reflexion.text import hash_of
@@ -217,8 +217,8 @@ def doubt_of(found: StoredLesson) -> str | None:
 def _replaced_ids(lessons: Sequence[StoredLesson]) -> set[str]:
     """The ids of lessons that are left out because their successor is shown, or the other way round.
 
-    A pattern replaces the lessons it summarizes. Until it is active, those that are verified, told by a person or vouched
-    for come first.
+    A pattern replaces the lessons it summarizes, unless one of them is vouched for or, until the pattern is active, is
+    verified or told.
     """
     by_id = {found.lesson.id: found for found in lessons}
     replaced: set[str] = set()

@@ -16,7 +16,7 @@ from langgraph_reflexion.memory.evidence import COUNTS, NOTHING, Evidence, Lesso
 from langgraph_reflexion.memory.forget import forgotten_hashes, without_texts
 from langgraph_reflexion.memory.gate import MAX_VALUES
 from langgraph_reflexion.memory.index import names_any_task, task_words, tasks_of
-from langgraph_reflexion.memory.records import TASKS, StoredLesson, failure_of, record_in, stored_lesson
+from langgraph_reflexion.memory.items import TASKS, StoredLesson, failure_of, parse_item, stored_lesson
 from langgraph_reflexion.memory.shelf import COUNTED, MARKS, Shelf, is_undone, time_in, topic_for
 from langgraph_reflexion.memory.upkeep import drop_old, is_due, sum_up_runs
 from langgraph_reflexion.schemas import CUT_SHORT, Episode, Lesson, LessonStatus, Reflection
@@ -140,7 +140,7 @@ def run_fields(episode: Episode, lesson: Lesson) -> dict[str, Any] | None:
 
 def counted_episode(item: Item | None) -> Episode | None:
     """The episode of an item, if it counts. `None` if it is missing, damaged or undone."""
-    return None if item is None or is_undone(item) else record_in(item, Episode)
+    return None if item is None or is_undone(item) else parse_item(item, Episode)
 
 
 def counted_before(run: str, episode: Episode | None, found: StoredLesson) -> dict[str, Any] | None:
@@ -181,7 +181,7 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Sequence[StoredLesson
             continue
         earlier = [id for id in reversed(won) if id != episode.id][:EARLIER_WINS]
         items = yield from read_items(shelf.episodes, earlier)
-        runs = [record_in(item, Episode) for item in items if item is not None]
+        runs = [parse_item(item, Episode) for item in items if item is not None]
         fixed = [run for run in runs if run is not None and _fixed_failure(run, entry.lesson)]
         tasks: list[str] = []
         for run in (episode, fixed[0]) if fixed else ():

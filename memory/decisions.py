@@ -14,7 +14,7 @@ from langgraph_reflexion.memory.access import TOPIC, Plan, items_in, put, read_i
 from langgraph_reflexion.memory.credit import counted_before, counted_episode, later_than_all, lessons_of
 from langgraph_reflexion.memory.evidence import LIVE, Change, Source, lesson_of_change, run_record
 from langgraph_reflexion.memory.gate import one_line
-from langgraph_reflexion.memory.records import FIELDS, MORE_FAILURES, TASKS, StoredLesson
+from langgraph_reflexion.memory.items import FIELDS, MORE_FAILURES, TASKS, StoredLesson
 from langgraph_reflexion.memory.screening import all_texts, suspicion_of
 from langgraph_reflexion.memory.shelf import MARKS, UNDONE, Shelf, as_recorded, is_undone, time_in
 from langgraph_reflexion.schemas import Lesson, LessonStatus

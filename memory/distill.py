@@ -14,8 +14,8 @@ from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.evidence import LIVE, TRUST
 from langgraph_reflexion.memory.forget import forget_all
 from langgraph_reflexion.memory.gate import MAX_VALUES, malformed, refusal, tidy
+from langgraph_reflexion.memory.items import is_live, lesson_id, tool_of
 from langgraph_reflexion.memory.models import check_model, guard_objection, wording
-from langgraph_reflexion.memory.records import is_live, lesson_id, tool_of
 from langgraph_reflexion.memory.screening import suspicion_of
 from langgraph_reflexion.memory.shelf import Shelf
 from langgraph_reflexion.memory.writing import new_record

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from langgraph_reflexion.memory.evidence import Evidence, LessonRun
-from langgraph_reflexion.memory.records import StoredLesson, tool_of
+from langgraph_reflexion.memory.items import StoredLesson, tool_of
 from langgraph_reflexion.schemas import Lesson
 from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.tokens import tokens

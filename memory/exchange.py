@@ -20,7 +20,7 @@ from langgraph_reflexion.memory.access import COLLECTIONS, Plan, items_in, may_b
 from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence
 from langgraph_reflexion.memory.gate import MAX_READ, MAX_VALUES, malformed, tidy
 from langgraph_reflexion.memory.index import tasks_of
-from langgraph_reflexion.memory.records import (
+from langgraph_reflexion.memory.items import (
     FIELDS,
     MORE_FAILURES,
     TASKS,

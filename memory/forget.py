@@ -11,7 +11,7 @@ from langgraph.store.base import Item, Op, PutOp
 from langgraph_reflexion.driver import either
 from langgraph_reflexion.memory.access import Plan, drop, items_in, may_be_an_id, put, read_items
 from langgraph_reflexion.memory.index import remove_everywhere
-from langgraph_reflexion.memory.records import record_in
+from langgraph_reflexion.memory.items import parse_item
 from langgraph_reflexion.memory.shelf import MARKS, Shelf
 from langgraph_reflexion.schemas import Episode
 from langgraph_reflexion.text import hash_of
@@ -80,7 +80,7 @@ def without_texts(
     """The writes that remove reflections with these hashes, or that repeat these texts of lessons, from episodes."""
     ops: list[Op] = []
     for item in episodes:
-        episode = record_in(item, Episode) if item.value.get("reflections") else None
+        episode = parse_item(item, Episode) if item.value.get("reflections") else None
         if episode is not None and (without := _without_texts(episode, hashes, texts)) != episode:
             marks = {name: item.value[name] for name in MARKS if item.value.get(name)}
             ops.append(put(shelf.episodes, item.key, without.model_dump(mode="json") | marks))

@@ -16,7 +16,7 @@ from langgraph_reflexion.memory.credit import counted_episode, run_fields, runs_
 from langgraph_reflexion.memory.estimate import Uplift, uplift
 from langgraph_reflexion.memory.evidence import LIVE, Change
 from langgraph_reflexion.memory.index import tasks_of
-from langgraph_reflexion.memory.records import StoredLesson, fingerprints, record_in
+from langgraph_reflexion.memory.items import StoredLesson, fingerprints, parse_item
 from langgraph_reflexion.memory.shelf import Shelf
 from langgraph_reflexion.schemas import Episode, Lesson
 from langgraph_reflexion.text.tokens import tokens
@@ -145,7 +145,7 @@ def episodes(shelf: Shelf, limit: int | None) -> Plan[list[Episode]]:
     """The recorded runs, the newest first."""
     items = yield from items_in(shelf.episodes)
     newest = sorted(items, key=lambda item: (str(item.value.get("created_at")), item.key), reverse=True)
-    return [*filter(None, (record_in(item, Episode) for item in newest))][:limit]
+    return [*filter(None, (parse_item(item, Episode) for item in newest))][:limit]
 
 
 def uplift_data(lesson: Lesson) -> dict[str, float] | str:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from langgraph.store.base import BaseStore, Item
 
 from langgraph_reflexion.context import Namespace
-from langgraph_reflexion.memory.records import TASKS, fingerprints
+from langgraph_reflexion.memory.items import TASKS, fingerprints
 from langgraph_reflexion.text.literals import MAX_TASK, literals_of, mask_secrets, names_of
 from langgraph_reflexion.text.task import EARLIER, LONG_TASK, TOPICS, sentences
 from langgraph_reflexion.text.tokens import UNSPACED, characters, tokens, tokens_of_piece, word_set

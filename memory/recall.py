@@ -29,7 +29,7 @@ from langgraph_reflexion.memory.estimate import estimate
 from langgraph_reflexion.memory.evidence import LIVE
 from langgraph_reflexion.memory.gate import LENGTHS, one_line
 from langgraph_reflexion.memory.index import ANY_REQUEST, Entry, Index, Noise, searchable, words_of
-from langgraph_reflexion.memory.records import StoredLesson, fingerprints, is_live, trigger_in
+from langgraph_reflexion.memory.items import StoredLesson, fingerprints, is_live, trigger_in
 from langgraph_reflexion.memory.screening import suspicion
 from langgraph_reflexion.memory.shelf import Shelf, time_in, topic_for
 from langgraph_reflexion.schemas import Failure, Lesson, Trigger

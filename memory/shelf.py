@@ -38,14 +38,14 @@ from langgraph_reflexion.memory.access import (
 from langgraph_reflexion.memory.evidence import By, Change, ChangeAction, Evidence
 from langgraph_reflexion.memory.gate import MAX_VALUES
 from langgraph_reflexion.memory.index import Index, IndexUpdate
-from langgraph_reflexion.memory.records import (
+from langgraph_reflexion.memory.items import (
     FIELDS,
     MORE_FAILURES,
     TASKS,
     StoredLesson,
     is_live,
     item_value,
-    record_in,
+    parse_item,
     stored_lesson,
 )
 from langgraph_reflexion.prompts import Prompts
@@ -249,7 +249,7 @@ class Shelf:
     def read_episode(self, run_id: str) -> Plan[Episode | None]:
         """The record of a run, or `None`."""
         [item] = yield [GetOp(self.episodes, storable(run_id))]
-        return record_in(item, Episode) if item is not None else None
+        return parse_item(item, Episode) if item is not None else None
 
     def earlier_tasks(self, task: str) -> Plan[list[str]]:
         """Tasks of earlier runs, if this one is so long that it may share a template with them."""

@@ -14,9 +14,7 @@ from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence, source_records
 from langgraph_reflexion.memory.gate import MAX_LENGTH, MAX_READ, MAX_VALUES, malformed, one_line, refusal, tidy
 from langgraph_reflexion.memory.index import task_words, tasks_of
-from langgraph_reflexion.memory.models import guard_objection
-from langgraph_reflexion.memory.recall import LIKE_BEST
-from langgraph_reflexion.memory.records import (
+from langgraph_reflexion.memory.items import (
     FIELDS,
     MORE_FAILURES,
     TASKS,
@@ -29,6 +27,8 @@ from langgraph_reflexion.memory.records import (
     tool_of,
     trigger_in,
 )
+from langgraph_reflexion.memory.models import guard_objection
+from langgraph_reflexion.memory.recall import LIKE_BEST
 from langgraph_reflexion.memory.screening import Foreign, screen, suspicion_of
 from langgraph_reflexion.memory.shelf import Shelf, same_name
 from langgraph_reflexion.memory.upkeep import drop_old_notes, is_due, sum_up_runs

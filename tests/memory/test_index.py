@@ -20,7 +20,7 @@ from example_lessons import a_rule
 from langgraph_reflexion import FaissStore
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.memory import LessonBook
-from langgraph_reflexion.memory.records import item_value
+from langgraph_reflexion.memory.items import item_value
 from langgraph_reflexion.schemas import Failure, Lesson, Trigger
 from langgraph_reflexion.text.tokens import word_set
 

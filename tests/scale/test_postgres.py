@@ -15,7 +15,7 @@ from langgraph.store.base import PutOp
 
 from langgraph_reflexion import Episode, Lesson, LessonBook, MemoryPolicy
 from langgraph_reflexion.memory.evidence import Evidence
-from langgraph_reflexion.memory.records import item_value
+from langgraph_reflexion.memory.items import item_value
 
 DSN = os.environ.get("POSTGRES_DSN", "")
 pytestmark = [pytest.mark.external, pytest.mark.skipif(not DSN, reason="$POSTGRES_DSN names no server")]

@@ -1,4 +1,4 @@
-"""Records: how a lesson and an episode are stored, each as one item, and what a lesson is now by its item and evidence.
+"""Items: how a lesson and an episode are stored, each as one item, and what a lesson is now by its item and evidence.
 
 The records about a lesson, which the evidence adds up, are in `evidence.py`.
 """
@@ -44,7 +44,7 @@ class StoredLesson(NamedTuple):
 def stored_lesson(item: Item, evidence: Evidence) -> StoredLesson | None:
     """The lesson of an item with its counts, sources, origin and latest status from the evidence. `None` if the item is
     damaged."""
-    if (lesson := record_in(item, Lesson)) is None:
+    if (lesson := parse_item(item, Lesson)) is None:
         return None
     statuses, counts = evidence.statuses(), evidence.counts
     used = max((datetime.fromisoformat(run["at"]) for run in evidence.shown), default=lesson.last_used_at)
@@ -117,7 +117,7 @@ def fingerprints(value: Mapping[str, Any]) -> list[str]:
     return [mark for mark in found if isinstance(mark, str) and mark]
 
 
-def record_in(item: Item, kind: type[M]) -> M | None:
+def parse_item(item: Item, kind: type[M]) -> M | None:
     """The lesson or episode of an item, or `None` and a warning if it is damaged."""
     try:
         # Besides our marks, another release may keep fields that this one does not know.
