@@ -228,7 +228,9 @@ def _update_after(call: WorkerCall, steps: Sequence[AnyMessage] = ()) -> Update:
     if steps or state["work"]:
         update["work"] = list(steps)
         texts = foreign_texts(state["work"], call.parts.memory.policy.trusted_tools)
-        update["heard"] = list(dict.fromkeys([*state["heard"], *texts]))  # attempts often read the same page
+        update["earlier_outputs"] = list(
+            dict.fromkeys([*state["earlier_outputs"], *texts])
+        )  # attempts often read the same page
     return update
 
 
@@ -237,7 +239,7 @@ def _handle_error(call: WorkerCall, fault: Exception) -> Waits[Update]:
     state, name = call.state, call.trial.worker.name
     evidence, mark = f"The worker failed: {as_sentence(fault)}", fingerprint("tool_error", name, describe(fault))
     failure = _fail(call, "tool_error", evidence, mark, tool=name, error_class=tool_error_class(fault))
-    tried = len(state["failures"]) - state["tally"]["mark"]["failures"] + 1
+    tried = len(state["failures"]) - state["tally"]["attempt_start"]["failures"] + 1
     seconds = call.parts.budget.seconds_left(state)
     wait = pause_before(fault, tried - 1, seconds) if is_transient(fault) else 0.0
     if tried > call.trial.retries or wait is None:

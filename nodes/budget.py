@@ -130,7 +130,7 @@ def new_tally(now: float) -> Tally:
         waited=0.0,
         spent={},
         reflecting={},
-        mark=AttemptStart(spent={}, at=now, failures=0, waited=0.0),
+        attempt_start=AttemptStart(spent={}, at=now, failures=0, waited=0.0),
     )
 
 
@@ -141,19 +141,19 @@ def tokens_in(tally: Tally) -> int:
 
 def end_attempt(state: Mapping[str, Any], config: RunnableConfig, tally: Tally, **fields: Any) -> Update:
     """The attempt that ends now, with these fields, as an event, and the tally with which the next one starts."""
-    mark, now = tally["mark"], tally["at"]
+    start, now = tally["attempt_start"], tally["at"]
     failures: list[Failure] = state.get("failures") or []
     attempt = Attempt(
-        failures=failures[mark["failures"] :],
-        seconds=max(0.0, now - mark["at"] - (tally["waited"] - mark["waited"])),
-        usage=Usage(**{name: after - mark["spent"].get(name, 0) for name, after in tally["spent"].items()}),
+        failures=failures[start["failures"] :],
+        seconds=max(0.0, now - start["at"] - (tally["waited"] - start["waited"])),
+        usage=Usage(**{name: after - start["spent"].get(name, 0) for name, after in tally["spent"].items()}),
         **fields,
     )
     shown = attempt.model_dump(mode="json", include={"answer", "score", "verdicts", "seconds"})
     number, step = state["tally"]["attempts"] + 1, state["tally"]["steps"]
     emit(config, "attempt", run_id=state["about"]["id"], step=step, attempt=number, **shown)
-    next_mark = AttemptStart(spent=tally["spent"], at=now, failures=len(failures), waited=tally["waited"])
-    return {"attempts": [*state["attempts"], attempt], "tally": {**tally, "mark": next_mark}}
+    next_start = AttemptStart(spent=tally["spent"], at=now, failures=len(failures), waited=tally["waited"])
+    return {"attempts": [*state["attempts"], attempt], "tally": {**tally, "attempt_start": next_start}}
 
 
 def new_failure(

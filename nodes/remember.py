@@ -301,7 +301,7 @@ def foreign_in(parts: Parts, state: State) -> Foreign:
     theirs = [*foreign_texts(whole_conversation(state), trusted_tools), *(message.text for message in added)]
     if parts.reflector.mode != "run":
         errors = [failure for failure in state["failures"] if failure.signal == "tool_error"]
-        theirs += [*state["heard"], *(error.evidence for error in errors if error.tool not in trusted_tools)]
+        theirs += [*state["earlier_outputs"], *(error.evidence for error in errors if error.tool not in trusted_tools)]
     return Foreign(theirs, [task_in(state), *users])
 
 

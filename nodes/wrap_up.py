@@ -104,7 +104,7 @@ def _stop_reason(budget: Budget, state: State) -> StopReason:
 
 def has_unfinished_work(state: State) -> bool:
     """Whether anything was done after the last answer."""
-    return state["tally"]["spent"] != state["tally"]["mark"]["spent"] or not state["attempts"]
+    return state["tally"]["spent"] != state["tally"]["attempt_start"]["spent"] or not state["attempts"]
 
 
 def _reason_for(budget: Budget, state: State, stop: StopReason) -> str:

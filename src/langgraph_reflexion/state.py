@@ -68,7 +68,7 @@ class Tally(TypedDict):
     spent: dict[str, int]
     """A `Usage` as plain data, without zeros. That of reflections is in `reflecting`."""
     reflecting: dict[str, int]
-    mark: AttemptStart
+    attempt_start: AttemptStart
 
 
 class Blocked(TypedDict):
@@ -210,7 +210,7 @@ class RunFields(TypedDict, total=False):
     """Written by `begin`, `check`, `wrap_up`, `attempt`."""
     work: list[AnyMessage]
     """The messages of a trial's worker that led to the last answer. Written by `begin`, `attempt`."""
-    heard: list[str]
+    earlier_outputs: list[str]
     """The output of tools in earlier attempts of a trial. Written by `begin`, `attempt`."""
     stop: StopReason | None
     """Why the run cannot continue. Written by `begin`, `decide`, `observe`, `check`, `reflect`, `wrap_up`."""
@@ -284,7 +284,7 @@ BLANK: MappingProxyType[str, Any] = MappingProxyType(
         "handoffs": [],
         "attempts": [],
         "work": [],
-        "heard": [],
+        "earlier_outputs": [],
         "stop": None,
         "reason": "",
     }
