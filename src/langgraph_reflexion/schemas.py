@@ -373,7 +373,7 @@ class Lesson(Value):
     origin: Origin = "judged"
     """What it is based on. `verified` is trusted most, `observed` least."""
     status: LessonStatus = "candidate"
-    """Whether it is new, active, held back or set aside."""
+    """Whether it is new, active, on probation or no longer shown."""
     confidence: float | None = Field(default=None, ge=0, le=100)
     """How sure the reflection was, from 0 to 100."""
     sources: list[str] = Field(default_factory=list, description="Ids of the episodes it is based on.")

@@ -120,7 +120,7 @@ def test_a_lesson_shows_where_it_came_from_and_why_it_is_held_back(page: Any) ->
     detail = page.locator("#detail")
     detail.get_by_role("heading", name=PLANTED).wait_for()
     text = detail.inner_text()
-    for expected in ("Held back: it is quarantined", f"ValueError: {MARKUP}", "It was given a date.", "History"):
+    for expected in ("Not shown: it is quarantined", f"ValueError: {MARKUP}", "It was given a date.", "History"):
         assert expected in text
     detail.get_by_role("link", name="Plan the meeting.").click()
     detail.get_by_role("heading", name="Taught").wait_for()

@@ -293,7 +293,7 @@ async function showLesson(id, isLatest) {
     lesson.text,
     [badge(lesson.status), " ", badge(lesson.kind)],
     lesson.hidden
-      ? el("p", { class: "verdict wait" }, `Held back: ${lesson.hidden}.`)
+      ? el("p", { class: "verdict wait" }, `Not shown: ${lesson.hidden}.`)
       : el("p", { class: "verdict good" }, `Shown to the runs that it fits: ${lesson.shown} so far. ${approval}`),
     decisions(lesson, { approved }),
     el("h3", {}, "Record"),
