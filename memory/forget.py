@@ -101,7 +101,7 @@ def _repeats(pattern: Item, lesson: Item) -> bool:
 
 
 def _without_texts(episode: Episode, hashes: Collection[str], texts: Mapping[str, list[str]]) -> Episode:
-    """The episode without its reflections with a text that has one of these hashes, that holds all sentences of one of
+    """The episode without its reflections with a text that has one of these hashes, that has all sentences of one of
     these texts, or that says the same as a lesson that the run wrote."""
     forgotten = [sentences for given in texts.values() for text in given if (sentences := _sentences(text))]
     written = [text for id in episode.written for text in texts.get(id, ())]

@@ -1,4 +1,4 @@
-"""The write gate: a lesson is kept only if it is short, says what to do, and holds for other tasks than its own.
+"""The write gate: a lesson is kept only if it is short, says what to do, and applies to other tasks.
 
 The lists below are short and closed. They find the usual forms of a useless lesson and miss others:
 `benchmarks/gates.py` counts both. What a text means is judged by `guard` or a person.
@@ -139,7 +139,7 @@ def overlong(text: str) -> str | None:
 def refusal(lesson: Lesson, task: str | None = None, answer: str | None = None) -> str | None:
     """Why a cleaned lesson is not worth saving, or `None`.
 
-    A fact, a preference or a named entry is about one thing by nature; any other lesson must hold for other tasks.
+    A fact, a preference or a named entry is about one thing by nature; any other lesson must apply to other tasks.
     """
     text = lesson.text
     if not concrete(text):
@@ -151,7 +151,7 @@ def refusal(lesson: Lesson, task: str | None = None, answer: str | None = None) 
     if _CHARACTER.search(text) or (_OWN_DEEDS.search(text) and not _advises(text)):
         return "it is about the agent's character or actions: say what to do"
     if _STORY.search(text) and not _advises(text):
-        return "it is a retelling of the task: say what holds for other tasks"
+        return "it is a retelling of the task: say what applies to other tasks"
     if _ANSWER.search(text) or (answer and gives_away(text, answer)):
         return "it gives an answer to the task: say how to find one"
     detail = retold_detail(f"{text}\n{lesson.when}", task) if task else None

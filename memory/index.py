@@ -1,6 +1,6 @@
 """The index: which lessons of a namespace contain which words, kept up to date by what changed in the store.
 
-An index belongs to an open book, or to the agent that opens a book for each run (`Indexes`). It holds nothing that
+An index belongs to an open book, or to the agent that opens a book for each run (`Indexes`). It has nothing that
 is not in the store: what is deleted there is removed from the index, too.
 """
 
@@ -57,7 +57,7 @@ MAX_WORDS = 60
 ANY_REQUEST = frozenset(
     tokens("ask question task problem exercise thing something someone user answer request 时 任务 问题")
 )
-"""Words that the `when` of any lesson may hold ("asked for …"): they say nothing about its occasion."""
+"""Words that the `when` of any lesson may have ("asked for …"): they say nothing about its occasion."""
 
 ANY = word_set("all always any anything each every everything general generally none regardless whatever whenever")
 """Words that make a `when` mean any task, if all its other words are in `IN_ALL_TASKS`."""

@@ -82,7 +82,7 @@ def lesson_id(namespace: Namespace, lesson: Lesson) -> str:
 
 
 def item_value(lesson: Lesson) -> dict[str, Any]:
-    """What a lesson's own item holds, as plain JSON.
+    """The value of a lesson's own item, as plain JSON.
 
     Counts of zero are left out, because the real counts are in the evidence and a person could take the zeros for them.
     """

@@ -38,25 +38,25 @@ from langgraph_reflexion.text.task import FURTHER, GENERAL, NAMES, TOPICS, sente
 logger = logging.getLogger(__name__)
 
 MIN_SCORE = 1.8
-"""Lowest score of a lesson that fits a task. A shared word that no other lesson holds scores about 1. Set on the tuning
+"""Lowest score of a lesson that fits a task. A shared word that no other lesson has scores about 1. Set on the tuning
 halves of `benchmarks/recall.py`, where 1.75 to 1.85 do equally well."""
 
 USUAL_TASK_WORDS = 6
 """Words of a task of usual length. For a longer task, `MIN_SCORE` grows with the fourth root of its length, because a
-long text holds some of any lesson's words by chance. Set on the same halves."""
+long text has some of any lesson's words by chance. Set on the same halves."""
 
 WHEN_BONUS = 0.5
 """Share of the score that is added if the task contains all words of a lesson's `when`. Set on the same halves. Without
 it, a right lesson comes first in 11 fewer of 100 tasks of ten other trades (`new`), on which nothing was set."""
 
 MAX_UNSHARED = 3.5
-"""Words that a task and a `when` may each hold that the other lacks. If both hold twice as many, the score is halved,
+"""Words that a task and a `when` may each have that the other lacks. If both have twice as many, the score is halved,
 and so on. So a `when` that is a whole exercise does not fit every other exercise, but it fits a short question about
 its own. Set on exercises of MBPP, LeetCode and HumanEval. On 204 other tasks, asked again after their own lesson was
 removed, another one is shown in 15 of 100, and in 45 without this rule."""
 
 USUAL_LESSON_WORDS = 20
-"""Words of a usual lesson in those halves. A longer lesson holds more of a task's words by chance, so each word scores
+"""Words of a usual lesson in those halves. A longer lesson has more of a task's words by chance, so each word scores
 less, as in BM25 (k1 1.2, b 0.5; Robertson and Zaragoza, 2009). If length does not count, a right lesson comes first in
 3 fewer of 100 tasks of `new`, on which nothing was set, and in 12 fewer of `messy`."""
 

@@ -172,7 +172,7 @@ def _bare(text: str) -> str:
 
 
 def decoded(text: str) -> Iterator[str]:
-    """The text of stretches in base 64, 32 or 16 and of rows of character codes, if it holds words."""
+    """The text of stretches in base 64, 32 or 16 and of rows of character codes, if it contains words."""
     for codes in _CHARACTER_CODES.finditer(text):
         read = "".join(chr(int(code)) for code in codes.group().replace(",", " ").split())
         if " " in read.strip() and read.isprintable():
@@ -298,7 +298,7 @@ class _Unit(NamedTuple):
 
 
 class _Index(NamedTuple):
-    """Sentences and clauses, and for each word the numbers of those that hold it."""
+    """Sentences and clauses, and for each word the numbers of those that contain it."""
 
     units: list[_Unit]
     holding: dict[str, list[int]]

@@ -267,7 +267,7 @@ def _handoff_command(state: State, messages: list[AnyMessage], outcome: Outcome)
 
 
 def _join(first: list[AnyMessage], more: list[AnyMessage]) -> list[AnyMessage]:
-    """The messages of two handoffs. Each may hold the whole conversation."""
+    """The messages of two handoffs. Each may contain the whole conversation."""
     known = {message.id for message in first} - {None}
     return [*first, *(message for message in more if message.id not in known)]
 

@@ -293,7 +293,7 @@ class FaissStore(BaseStore):
         if used:
             name = others[0]
             raise StoreError(
-                f"the store {self._database.path!r} holds vectors of another index: its {name} is {known[name]!r}, "
+                f"the store {self._database.path!r} has vectors of another index: its {name} is {known[name]!r}, "
                 f"this index has {mine[name]!r}. Open it with that index, or copy its items to a new file"
             )
         if known != mine:

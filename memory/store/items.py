@@ -55,7 +55,7 @@ Ranked = list[tuple[int, float | None]]
 class Changes(NamedTuple):
     """What was written to a namespace after the write `since` up to the write `seq`. -1 means everything.
 
-    `keys` are the keys that it holds now, given where something was deleted.
+    `keys` are its current keys, given if something was deleted.
     """
 
     since: int

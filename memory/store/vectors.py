@@ -1,6 +1,6 @@
 """The vector index: FAISS in memory proposes the nearest items, and their vectors in the file give the exact scores.
 
-The index follows the file by its numbered writes and may lag or hold rows of items that have changed or gone. That is
+The index follows the file by its numbered writes and may lag or have rows of items that have changed or gone. That is
 harmless: what it proposes is read from the file again, where filters, deletes and the true similarities are decided.
 """
 

@@ -24,7 +24,7 @@ EARLIER_TOKENS = 1_000
 MAX_TEXT = 4_000
 """Characters of the task and of the answer: about 1,000 tokens each."""
 LATEST = 20
-"""Earlier messages that may be shown: as many as their tokens hold if they are short."""
+"""Earlier messages that may be shown: as many as fit into these tokens if they are short."""
 MAX_KNOWN = 100
 """Known memories in a prompt, the newest: about 3,000 tokens at their usual length."""
 MAX_FAILURES = 20

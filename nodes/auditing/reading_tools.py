@@ -153,7 +153,7 @@ def _listing(path: str, folder: int) -> str:
     with os.scandir(folder) as entries:
         names = sorted(entry.name + ("/" if entry.is_dir(follow_symlinks=False) else "") for entry in entries)
     more = f"\n[… {len(names) - MAX_NAMES} more …]" if len(names) > MAX_NAMES else ""
-    return f"{path or '.'!r} is a folder and holds:\n" + "\n".join(names[:MAX_NAMES]) + more
+    return f"{path or '.'!r} is a folder. It contains:\n" + "\n".join(names[:MAX_NAMES]) + more
 
 
 def _pieces(pattern: str) -> list[list[str]]:

@@ -70,13 +70,13 @@ def _only_decision(text: str) -> dict[str, Any]:
             message = f"The reply is ambiguous: the key `{value.duplicate_key}` is given twice in one object."
             raise _InvalidReplyError(message, "rule_violation")
     if len({json.dumps(value.value, sort_keys=True) for value in meant}) > 1:
-        message = "The reply is ambiguous: it holds several different objects; write exactly one."
+        message = "The reply is ambiguous: it contains several different objects; write exactly one."
         raise _InvalidReplyError(message, "rule_violation")
     return dict(meant[0].value)
 
 
 def _candidates(text: str) -> list[Parsed]:
-    """Return the objects that hold at least one of a decision's fields.
+    """Return the objects that have at least one of a decision's fields.
 
     A reply with a truncated decision, or with a field outside any object, is refused, because the decision is unclear.
     """

@@ -18,7 +18,7 @@ NO_RESULT = "Not run, or not finished: the run ended or moved on before this cal
 MAX_RESULT = 100_000
 """Characters of a tool's result: some 25,000 tokens, a fifth of what most models can read."""
 MEDIA = frozenset({"image", "image_url", "input_image", "audio", "input_audio", "video", "file", "input_file"})
-"""Types of content blocks that hold no text."""
+"""Types of content blocks without text."""
 _NOT_TEXT = frozenset({"type", "id", "index", "mime_type", "media_type"})
 _DATA = re.compile(r"[!-~]{2000,}")
 """An image or a file in a block of another type."""

@@ -296,7 +296,7 @@ def test_two_runs_are_distinguished_task_by_task(capsys: pytest.CaptureFixture[s
     assert found["cot and cot+reflexion"]["lost"] == 0
     assert found["cot and cot+reflexion"]["figures"] == ["simulated student, seed 0"] * 2
     assert "a (simulated student, seed 0) → b (simulated student, seed 0)" in printed
-    assert "holds no experiment" in run_cli(capsys, "compare", "a", "c", status=2)
+    assert "contains no experiment" in run_cli(capsys, "compare", "a", "c", status=2)
 
 
 @pytest.mark.slow

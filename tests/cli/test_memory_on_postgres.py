@@ -54,7 +54,7 @@ def test_lessons_move_from_a_file_to_postgresql(address, capsys, tmp_path: Path,
 
     there = ("--store", address, "--namespace", "team/ada")
     assert main(["memory", "list", *there]) == 2
-    assert "this database holds no LangGraph store" in capsys.readouterr().err
+    assert "this database has no LangGraph store" in capsys.readouterr().err
     assert main(["memory", "import", "all.jsonl", *there, "--create"]) == 0
     assert main(["memory", "import", "all.jsonl", *there]) == 0
     assert "0 lessons added to team/ada, 2 already known" in capsys.readouterr().out

@@ -94,5 +94,5 @@ def test_a_long_setting_of_another_experiment_is_shortened(tmp_path: Path):
 
 
 def test_a_folder_without_an_experiment_says_so(tmp_path: Path):
-    with pytest.raises(LedgerError, match="holds no experiment"):
+    with pytest.raises(LedgerError, match="contains no experiment"):
         load_plan(tmp_path)

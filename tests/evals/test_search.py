@@ -76,7 +76,7 @@ def test_search_gives_the_passage_that_fits_best_and_lookup_the_sentences():
         "Port Sele: It stands at the mouth of the Wend.",
     ]
     assert "Wend, Port Sele, 河流" in search.invoke("quantum chromodynamics")
-    assert "No sentence holds 'lantern'" in lookup.invoke("lantern")
+    assert "No sentence contains 'lantern'" in lookup.invoke("lantern")
     assert "none" in search_tools([])[0].invoke("anything")
 
 

@@ -75,7 +75,7 @@ def test_the_hubs_form_of_hotpotqa_is_read_too(tmp_path: Path):
         (lines({"id": "a", "task": "?", "answer": "b"}) * 2, "line 2: the id 'a' is given twice"),
         (lines({"id": "a", "task": "?", "answer": " "}), "line 1: needs an `answer`"),
         (lines({**HOTPOT, "context": {"title": 3.5}}), "line 1: context.0"),
-        ("\n", "holds no task"),
+        ("\n", "contains no task"),
         ("[1, 2", "is not JSON"),
         ("[" * 100_000, "is not JSON: "),
     ],

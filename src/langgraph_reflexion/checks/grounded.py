@@ -118,7 +118,7 @@ def _cut_middle(text: str, most: int) -> str:
 
 
 def _unknown_in(answer: str, question: str, text: str) -> Iterator[str]:
-    """Yield each claim of the answer that the source does not hold, as the answer writes it."""
+    """Yield each claim of the answer that the source does not contain, as the answer writes it."""
     source = _Source(text)
     answer = _MARKUP.sub(" ", answer)
     is_short = len(answer.split()) <= SHORT_ANSWER
@@ -163,7 +163,7 @@ def _unknown_words(text: str, source: _Source) -> Iterator[str]:
 
 
 def _unknown_characters(text: str, source: str) -> str | None:
-    """Return two or more characters in a row that no part of the source holds, in scripts without spaces."""
+    """Return two or more characters in a row that no part of the source contains, in scripts without spaces."""
     source = "".join(source.split())
     for run in _NO_SPACES.findall(text):
         left, at = "", 0

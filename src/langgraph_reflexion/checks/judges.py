@@ -261,13 +261,13 @@ def read_verdict(text: str, success_score: float = 80, dimensions: Iterable[str]
         return _unreadable("it gives a key twice")
     if len({json.dumps(fields, sort_keys=True) for fields, _ in verdicts}) != 1:
         return _unreadable(
-            "it gives several different verdicts" if verdicts else "it holds no JSON object of a verdict"
+            "it gives several different verdicts" if verdicts else "it contains no JSON object with a verdict"
         )
     return _verdict(verdicts[0][0], success_score)
 
 
 def _unwrapped(value: Any, dimensions: Set[str]) -> Any:
-    """The object inside others that hold nothing else, as in `{"verdict": {...}}`. A dimension is not a wrapper."""
+    """The object inside others that contain nothing else, as in `{"verdict": {...}}`. A dimension is not a wrapper."""
     while isinstance(value, dict) and len(value) == 1:
         [(key, inner)] = value.items()
         if not isinstance(inner, dict) or fold_key(key) in {"dimensions", *dimensions}:

@@ -240,7 +240,7 @@ def _add_notebook(commands: Any) -> None:
     listing.add_argument("--session", metavar="ID", help="of this run")
     verb("show", "show everything about a finding", "ID")
     verb("stats", "count the findings, and say whether runs get better")
-    rules = verb("rules", "print the rules text for a prompt")
+    rules = verb("rules", "print the rules as text for a prompt")
     rules.add_argument("task", metavar="TASK", nargs="?", default="", help="the task that the rules are for")
     rules.add_argument("--limit", metavar="N", type=positive, default=10, help="maximum number of lines (10)")
     repeated = "only mistakes repeated at least this often (1)"

@@ -59,7 +59,7 @@ def load_object(option: str, place: str, example: str) -> Any:
 
 
 def load_tools(place: str | None) -> Any:
-    """The tools that `module:name` holds: a list, a `ToolNode`, or one tool."""
+    """The tools at `module:name`: a list, a `ToolNode`, or one tool."""
     from langgraph.prebuilt import ToolNode
 
     if place is None:

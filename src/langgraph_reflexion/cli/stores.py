@@ -87,7 +87,7 @@ def _open_postgres(address: str, create: bool, hint: str) -> Iterator[BaseStore]
                 store.setup()
             yield store
     except psycopg.errors.UndefinedTable as error:
-        raise WrongUse(f"--store {place}: this database holds no LangGraph store{hint}") from error
+        raise WrongUse(f"--store {place}: this database has no LangGraph store{hint}") from error
     except psycopg.Error as error:
         raise StoreError(f"the store {place} cannot be used: {summarize(error)}") from error
 
@@ -139,7 +139,7 @@ class Session:
         return "/".join(self.namespace)
 
     def show(self, data: Any, text: str | Callable[[], object]) -> int:
-        """Print the data, which may hold models, as JSON if that is wanted, else the text. Returns the exit status."""
+        """Print the data, which may contain models, as JSON or as the text. Returns the exit status."""
         if self.args.json:
             self.page.data(to_jsonable_python(data))
         elif not isinstance(text, str):
@@ -183,7 +183,7 @@ class Session:
 
 
 def namespaces_in(store: BaseStore, collection: str = "lessons") -> list[Namespace]:
-    """The namespaces that hold something in this collection."""
+    """The namespaces that have something in this collection."""
     found = store.list_namespaces(suffix=(collection,), limit=100_000)
     return sorted(namespace[:-1] for namespace in found if len(namespace) > 1)
 

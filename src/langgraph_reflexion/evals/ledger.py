@@ -16,7 +16,7 @@ PLAN, RESULTS, LOCK, TIMES = "plan.json", "results.jsonl", "lock", "times.jsonl"
 
 
 class LedgerError(ValueError):
-    """A folder of results cannot be read, or holds another experiment; the message names the file."""
+    """A folder of results cannot be read, or contains another experiment; the message names the file."""
 
 
 class Trial(BaseModel):
@@ -157,7 +157,7 @@ def load_plan(folder: Path | str) -> dict[str, Any]:
     try:
         plan = json.loads(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
-        raise LedgerError(f"{folder} holds no experiment: there is no {PLAN}") from None
+        raise LedgerError(f"{folder} contains no experiment: there is no {PLAN}") from None
     except (OSError, ValueError, RecursionError) as error:
         raise LedgerError(f"{file} cannot be read: {error}") from error
     if not isinstance(plan, dict):
@@ -206,7 +206,7 @@ def _keep_plan(folder: Path, plan: Mapping[str, Any]) -> None:
         changed = [name for name in plan if name in kept and kept[name] != plan[name]]  # an older plan has fewer
         if changed:
             text = ", ".join(f"{name} {_shorten(kept[name])} there, {_shorten(plan[name])} now" for name in changed)
-            raise LedgerError(f"{folder} holds another experiment ({text}); choose another folder with --out")
+            raise LedgerError(f"{folder} contains another experiment ({text}); choose another folder with --out")
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -107,7 +107,7 @@ def load_tasks(file: Path | str, *, checked: bool = False) -> list[Task]:
             raise TaskError(f"{file}, {place}: the id {task.id!r} is given twice")
         tasks[task.id] = task
     if not tasks:
-        raise TaskError(f"{file} holds no task")
+        raise TaskError(f"{file} contains no task")
     return list(tasks.values())
 
 
@@ -125,7 +125,7 @@ def _records(text: str, file: Path | str) -> Iterator[tuple[str, Any]]:
     if text.lstrip().startswith("["):
         yield from ((f"item {number}", record) for number, record in enumerate(_parse(text, str(file)), 1))
         return
-    for number, line in enumerate(text.split("\n"), 1):  # a text may hold other line ends
+    for number, line in enumerate(text.split("\n"), 1):  # a text may contain other line ends
         if line.strip():
             yield f"line {number}", _parse(line, f"{file}, line {number}")
 

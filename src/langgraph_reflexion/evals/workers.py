@@ -77,7 +77,7 @@ def search_tools(source: Sequence[Passage] | Callable[[str], str]) -> list[BaseT
     """Search tools with a cache: the same query twice is one search.
 
     The source is passages, or a search function of your own. Over passages there are `search`, for the passage that
-    fits best, and `lookup`, for the sentences that hold a text.
+    fits best, and `lookup`, for the sentences that contain a text.
     """
     if callable(source):
         if inspect.iscoroutinefunction(source) or inspect.iscoroutinefunction(type(source).__call__):
@@ -92,7 +92,9 @@ def search_tools(source: Sequence[Passage] | Callable[[str], str]) -> list[BaseT
             "Find the passage that fits a name or a few words best.",
             lambda query: _best_passage(passages, query),
         ),
-        _as_tool("lookup", "Find the sentences that hold exactly this text.", lambda text: _sentences(passages, text)),
+        _as_tool(
+            "lookup", "Find the sentences that contain exactly this text.", lambda text: _sentences(passages, text)
+        ),
     ]
 
 
@@ -144,7 +146,7 @@ def _sentences(passages: Sequence[Passage], text: str) -> str:
         for sentence in SENTENCE_END.split(passage.text)
         if wanted and wanted in sentence.casefold()
     ]
-    return "\n".join(found[:MAX_SENTENCES]) or f"No sentence holds {text!r}."
+    return "\n".join(found[:MAX_SENTENCES]) or f"No sentence contains {text!r}."
 
 
 def _words(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-// Lessons and runs in a browser. Every text is set as text, never as markup: a lesson may hold anything.
+// Lessons and runs in a browser. Every text is set as text, never as markup: a lesson may contain anything.
 "use strict";
 
 const $ = (id) => document.getElementById(id);
@@ -17,7 +17,7 @@ const ORIGINS = {
   verified: "verified: what had failed succeeded after this advice",
   told: "told: a person said so",
   judged: "judged: a model's verdict",
-  observed: "observed: not tried in the run that wrote it, or it holds words of a tool or page",
+  observed: "observed: not tried in the run that wrote it, or it has words of a tool or page",
 };
 let lessons = [];
 let runs = [];

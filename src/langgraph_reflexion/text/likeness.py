@@ -173,7 +173,7 @@ def same(a: str, b: str) -> bool:
 
 
 def in_common(texts: Sequence[str]) -> str:
-    """The words of the first text that all of them hold, in its order and with its stop words between them."""
+    """The words of the first text that all of them have, in its order and with its stop words between them."""
     shared = set.intersection(*(set(tokens(text)) for text in texts))
     kept: list[str] = []
     waiting: list[str] = []

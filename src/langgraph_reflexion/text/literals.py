@@ -206,7 +206,7 @@ def _last_line(text: str) -> str:
 # ---------------------------------------------------------------- secrets
 
 # The formats of vendors' keys are those that `detect-secrets` knows. The scanner itself is not used: it reports lines of
-# code that may hold a secret, for a person to look at, and reports each of the 65 honest lines of our tests (ids,
+# code that may contain a secret, for a person to look at, and reports each of the 65 honest lines of our tests (ids,
 # versions, phone numbers). What is masked here is lost, so a pattern must be nearly sure. Each pattern starts where a run
 # of letters starts, so that a long run is read only once.
 
@@ -246,7 +246,7 @@ _SECRET_VALUES = tuple(
         r"(?i)\b((?:session(?:_?id)?|sid|cookie)=)(?=[\w-]*\d)[\w-]{12,}",
         r"(?i)\b((?:bearer|basic)\s+)(?=[\w.~+/-]*[\d=])[\w.~+/-]{12,}=*",
         r"(?i)((?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://)[^\s/:@]*:[^\s/@]+(?=@)",
-        # A quoted value may hold spaces: what a password or a passphrase is, and what a key of JSON says of its name.
+        # A quoted value may contain spaces: what a password or a passphrase is, and what a key of JSON says of its name.
         rf"(?i)((?<![\w-])[\w-]*{_PASSWORD}(?:{_QUOTE})?\s*(?:[:=]|\bis\b)\s*({_QUOTE}))(?=[^'\"\\\n]*\w)[^'\"\\\n]{{4,100}}(?=\2)",
         rf"(?i)((?<![\w-])[\w-]*{_KEY}{_QUOTE}\s*:\s*({_QUOTE}))(?=[^'\"\\\n]*(?:\d|\s|[^'\"\\\n]{{8}}))[^'\"\\\n]{{4,100}}(?=\2)",
         rf"(?i)(\bpass\s*[:=]\s*({_QUOTE}))(?=[^'\"\\\n]*\w)[^'\"\\\n]{{4,100}}(?=\2)",
@@ -301,7 +301,7 @@ def is_address(text: str) -> bool:
 
 
 def hide_password(text: str) -> str:
-    """A database's address, or a message that quotes one, without its password. A password may hold `/`, `:` and `@`."""
+    """A database's address, or a message that quotes one, without its password. A password may contain `/`, `:` and `@`."""
     text = re.sub(r"(?i)(password\s*=\s*)('[^']*'|[^&\s'\"]*)", r"\1***", text)
     return re.sub(r"(\w:/{1,2}[^:/@\s]*):\S.*@", r"\1:***@", text)
 

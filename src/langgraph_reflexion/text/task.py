@@ -11,8 +11,8 @@ from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.tokens import UNSPACED, tokens
 
 LONG_TASK = 200
-"""Fewest characters of a task that may hold more than its request. The tuning tasks of `benchmarks/recall.py` without
-material around them are shorter."""
+"""Fewest characters of a task that may contain more than its request. The tuning tasks of `benchmarks/recall.py` that
+have no material around them are shorter."""
 
 UNLABELLED = 600
 """Most characters of a task that, without a label, is all request: an exercise with its examples."""
@@ -39,7 +39,7 @@ _LABEL = lazy_pattern(
 def sentences(task: str, earlier: Sequence[str] = ()) -> list[tuple[str, float]]:
     """The sentences of a task, and how much each counts: 1 for the request, less for what is further away from it.
 
-    Of a long task, sentences of which most of the `earlier` tasks hold most words are left out. The request is the
+    Of a long task, sentences are left out if most of the `earlier` tasks have most of their words. The request is the
     last sentence with a label (`Question: ...`). Without a label it is at one of the ends, or all of a task that is not
     longer than an exercise.
     """
