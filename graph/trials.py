@@ -32,7 +32,7 @@ from langgraph_reflexion.nodes.worker import worker_of
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.state import State
 
-UNCOUNTED = 10**9
+NO_STEP_LIMIT = 10**9
 """`max_steps` of a trial. Its steps are its attempts, which have their own limit."""
 
 
@@ -103,7 +103,7 @@ def create_trial_graph(
     names_mistakes = strategy == "last_trial" and reflector is not None
     reflects = names_mistakes or (strategy in ("reflexion", "both") and model is not None)
     # A strategy that does not reflect has no reflections to spend.
-    counted = {"max_steps": UNCOUNTED, "max_reflections": limits.max_reflections if reflects else 0}
+    counted = {"max_steps": NO_STEP_LIMIT, "max_reflections": limits.max_reflections if reflects else 0}
     prompt_files, now = Prompts(prompts), aware(clock)
     parts = Parts(
         actor=Actor(

@@ -36,7 +36,9 @@ CANDIDATES = 4
 ALIKE = 0.75
 """Similarity of two descriptions, or of two suggestions in one category, about the same mistake; see tests/after."""
 
-TEXTS = ("description", "cause", "suggestion")
+PROSE = ("description", "cause", "suggestion")
+"""The text fields of a finding."""
+
 CATEGORIES: tuple[str, ...] = get_args(Category)
 SEVERITIES: tuple[str, ...] = get_args(Severity)
 
@@ -47,7 +49,7 @@ def finding_of(given: Any) -> Finding:
         raise ValueError(f"a finding must be a dictionary in the auditor's format, got {given!r:.200}")
     category = check_choice(given.get("category"), "category", CATEGORIES)
     severity = check_choice(given.get("severity") or "medium", "severity", SEVERITIES)
-    texts = {name: one_line(text, MAX_TEXT) if isinstance(text := given.get(name), str) else "" for name in TEXTS}
+    texts = {name: one_line(text, MAX_TEXT) if isinstance(text := given.get(name), str) else "" for name in PROSE}
     if not texts["description"]:
         raise ValueError(f"`description` must say what went wrong, got {given.get('description')!r:.200}")
     evidence, tool = given.get("evidence"), given.get("tool")
@@ -67,7 +69,7 @@ def is_sound(value: Any) -> bool:
         isinstance(value, dict)
         and value.get("category") in CATEGORIES
         and value.get("severity") in SEVERITIES
-        and all(isinstance(value.get(name), str) for name in (*TEXTS, "id", "session", "at", "group", "status"))
+        and all(isinstance(value.get(name), str) for name in (*PROSE, "id", "session", "at", "group", "status"))
         and isinstance(value.get("order"), int)
         and isinstance(value.get("evidence"), list)
     )
@@ -75,7 +77,7 @@ def is_sound(value: Any) -> bool:
 
 def suspicion_of_finding(finding: Finding) -> str | None:
     """Why no model may read a finding, or `None`."""
-    return next(filter(None, (suspicion(finding[name]) for name in (*TEXTS, "tool") if finding[name])), None)
+    return next(filter(None, (suspicion(finding[name]) for name in (*PROSE, "tool") if finding[name])), None)
 
 
 def concerns(finding: Finding, tool: str) -> bool:
@@ -83,7 +85,7 @@ def concerns(finding: Finding, tool: str) -> bool:
     if finding["tool"] is not None:
         return bool(finding["tool"] == tool)
     name = re.compile(rf"(?<!\w){re.escape(tool)}(?!\w)")
-    return any(name.search(finding[text]) for text in TEXTS)
+    return any(name.search(finding[text]) for text in PROSE)
 
 
 def group_of(finding: Finding, known: Iterable[Finding]) -> str:

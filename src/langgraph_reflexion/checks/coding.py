@@ -18,7 +18,7 @@ from langgraph_reflexion.driver import Waits, in_thread
 from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.schemas import Run, Verdict
 
-SHOWN = 300
+MAX_SHOWN = 300
 """Characters of a value or an expression in a message: some lines, so that several failing cases fit in a prompt."""
 _FENCE = re.compile(
     r"^[ \t]*(```+(?!`)|~~~+(?!~))[ \t]*([\w+.-]*)[^\n]*\n(.*?)(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
@@ -49,8 +49,8 @@ def test_cases(cases: Sequence[tuple[str, Any]], timeout: float = 5, memory_mb: 
             if ran is None or ran.loaded:  # code that does not load fails every case in the same way
                 ran = yield from run_code(code, expression, float(timeout), memory_mb, isolation)
             if ran.fault or not same_value(ran.value, expected):
-                got = bounded(ran.fault, SHOWN * 3) if ran.fault else bounded(ran.shown, SHOWN)
-                issues.append(f"{bounded(expression, SHOWN)}: expected {_short_repr(expected)}, got {got}")
+                got = bounded(ran.fault, MAX_SHOWN * 3) if ran.fault else bounded(ran.shown, MAX_SHOWN)
+                issues.append(f"{bounded(expression, MAX_SHOWN)}: expected {_short_repr(expected)}, got {got}")
         passed = len(wanted) - len(issues)
         feedback = f"Not isolated on this machine: {isolation.missing}." if isolation.missing else ""
         return Verdict(passed=not issues, score=float(passed * 100 // len(wanted)), issues=issues, feedback=feedback)
@@ -115,7 +115,7 @@ def _same(ours: Any, theirs: Any) -> bool:
 
 def _short_repr(value: Any) -> str:
     try:
-        return bounded(repr(value), SHOWN)
+        return bounded(repr(value), MAX_SHOWN)
     except ValueError:  # a whole number of more digits than Python writes
         return f"a whole number of {value.bit_length()} bits" if isinstance(value, int) else "a value too long to show"
 
