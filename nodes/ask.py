@@ -127,7 +127,9 @@ def _problem_with(tools: Toolbox, calls: Sequence[ToolCall], given: Any) -> str 
         kind = decision.get("type") if isinstance(decision, dict) else None
         allowed = tools.approve[call["name"]].allowed_decisions
         if kind not in allowed:
-            return f"The `type` of a decision on {call['name']} is one of {', '.join(allowed)}, got {decision!r:.200}"
+            return (
+                f"The `type` of a decision on {call['name']} must be one of {', '.join(allowed)}, got {decision!r:.200}"
+            )
         if kind == "respond" and not isinstance(decision.get("message"), str):
             return f"A response in place of {call['name']} needs a text as `message`, got {decision!r:.200}"
         if kind == "reject" and not isinstance(decision.get("message") or "", str):
@@ -138,7 +140,7 @@ def _problem_with(tools: Toolbox, calls: Sequence[ToolCall], given: Any) -> str 
                 return f"An edit of {call['name']} needs `edited_action` with `name` and `args`, got {edited!r:.200}"
             name = edited.get("name")
             if not isinstance(name, str) or name not in tools.own or name in tools.denied:
-                return f"An edit names a tool of the agent, got {name!r}"
+                return f"An edit must name a tool of the agent, got {name!r}"
             if fault := tools.arguments.fault_in(name, edited["args"]):
                 return f"The edited input of {name!r} does not fit: {fault}"
     return None

@@ -251,7 +251,7 @@ def _handle_error(call: WorkerCall, fault: Exception) -> Waits[Update]:
 
 def _out_of_steps(call: WorkerCall, steps: Sequence[AnyMessage] = ()) -> Update:
     """No answer within the steps of an attempt. The worker's approach is at fault, so reflect on it."""
-    why = f"The worker made no answer in {call.trial.max_steps} model calls, all that `max_steps` allows."
+    why = f"The worker gave no answer in {call.trial.max_steps} model calls, the limit of `max_steps`."
     failure = _fail(call, "no_progress", why, fingerprint("no_progress", None, why))
     return _no_answer(call, failure, "max_attempts", steps, reflects=True)
 

@@ -40,7 +40,7 @@ class Objection(NamedTuple):
 
 
 SAID_BEFORE = Objection(
-    "said before", "The reflections say the same again: there is nothing new to try.", "reflections_alike"
+    "said before", "The reflection repeats an earlier one, so there is nothing new to try.", "reflections_alike"
 )
 NO_PLAN = Objection("no plan", "The reflection gave no concrete plan for another try.", "no_plan")
 
@@ -124,7 +124,7 @@ def _screen(parts: Parts, state: State, reflection: Reflection) -> tuple[Reflect
     }
     objection = None
     if distrust:
-        objection = Objection("set aside", f"The plan was set aside: {distrust}.")
+        objection = Objection("set aside", f"The plan is not used: {distrust}.")
     elif _is_alike(parts.budget, state, reflection):
         objection = SAID_BEFORE
     elif not concrete(reflection.patch_prompt):

@@ -27,9 +27,9 @@ REASONS: dict[StopReason, str] = {
     "invalid_decisions": "the model's decisions were invalid",
     "loop": "the model repeated the same calls",
     "improvement_stalled": "the answers no longer improved",
-    "reflections_alike": "the reflections said the same again",
+    "reflections_alike": "the last reflection repeated an earlier one",
     "no_plan": "there was no concrete plan for another try",
-    "deadline": "the time was up ({deadline} s were allowed)",
+    "deadline": "the time ran out ({deadline} s were allowed)",
     "token_budget": "the token budget was spent ({token_budget} were allowed)",
     "model_error": "the model could not be reached",
 }

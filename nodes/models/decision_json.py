@@ -158,7 +158,7 @@ def _faults(value: dict[str, Any], controls: Collection[str]) -> Iterator[str]:
     else:
         yield from _final_faults(value, action)
     if not missing and _is_example(value):
-        yield "the object shows only the form: put real values in place of the placeholders"
+        yield "the object only shows the format: replace the placeholders with real values"
 
 
 def _call_faults(value: dict[str, Any]) -> Iterator[str]:

@@ -86,7 +86,7 @@ def test_the_last_message_never_quotes_what_the_worker_raised_however_the_trial_
     assert result["outcome"].stop_reason == "deadline"
     assert "org-77" in result["outcome"].reason
     assert "org-77" not in result["messages"][-1].text
-    assert "the time was up" in result["messages"][-1].text
+    assert "the time ran out" in result["messages"][-1].text
 
 
 @pytest.mark.req("K1", "C11")

@@ -47,17 +47,17 @@ logger = logging.getLogger(__name__)
 
 DIMENSIONS = {
     "general": {
-        "correctness": "what it states is true, and the reasoning holds",
+        "correctness": "what it states is true, and the reasoning is sound",
         "completeness": "every part of the task is answered",
-        "clarity": "it can be understood at first reading",
-        "relevance": "it keeps to the task",
+        "clarity": "it is easy to understand",
+        "relevance": "it sticks to the task",
     },
     "satisfaction": {
         "accuracy": "what it states is true",
         "completeness": "every part of the question is answered",
         "clarity": "it is well ordered and easy to understand",
-        "relevance": "it keeps to the question",
-        "helpfulness": "the person who asked can go on with it",
+        "relevance": "it sticks to the question",
+        "helpfulness": "the person who asked can use it",
     },
 }
 ACCEPTANCE = ("passed", "success", "satisfactory", "is_satisfactory", "satisfied")
