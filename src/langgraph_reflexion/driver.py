@@ -251,7 +251,7 @@ def model_named(name: str, **settings: Any) -> BaseChatModel:
             raise ModelError(f"The model {name!r} cannot be created: {error}") from error
         raise ModelError(
             f"The model {name!r} needs `pip install langchain` and its provider's package; "
-            "`openai:<name>` works without, with OPENAI_BASE_URL for servers that speak the same"
+            "`openai:<name>` needs nothing more, and OPENAI_BASE_URL names any other OpenAI-compatible server"
         ) from None
     except Exception as error:  # each provider's client has its own exceptions
         raise ModelError(f"The model {name!r} cannot be created: {error}") from error

@@ -122,7 +122,7 @@ def _add_run(commands: Any) -> None:
     ).add_argument
     add("task", metavar="TASK", help="what to do")
     add("--model", metavar="NAME", required=True, help="provider:name, such as openai:gpt-4o-mini")
-    add("--base-url", metavar="URL", type=url, help="a server that speaks OpenAI's protocol")
+    add("--base-url", metavar="URL", type=url, help="the address of an OpenAI-compatible server")
     add("--tools", metavar="MODULE:NAME", help="a list of tools in your own module")
     add("--protocol", choices=("auto", "tools", "json"), default="auto", help="how the model calls tools")
     add("--store", metavar="FILE", help="keep lessons in this file, or at a postgresql:// address")
@@ -133,9 +133,9 @@ def _add_eval(commands: Any) -> None:
         commands,
         "eval",
         "evaluate.evaluate",
-        "run set-ups on a file of tasks, and compare their accuracy",
-        "Run set-ups on a file of tasks. Each finished task is saved at once: repeat the command to continue after an "
-        "interruption.",
+        "measure on a file of tasks what reflections and lessons add",
+        "Run a file of tasks under several set-ups, which are ways to work on a task with or without reflections. Each "
+        "finished task is saved at once: repeat the command to continue after an interruption.",
         "eval shipped --setups cot,cot+reflexion --model openai:gpt-4o-mini",
     ).add_argument
     add("tasks", metavar="TASKS.jsonl", help="a file of tasks in our format or HotpotQA's, or `shipped`")
@@ -148,7 +148,7 @@ def _add_eval(commands: Any) -> None:
     )
     add("--check", metavar="MODULE:NAME", help="your own check for every answer, a function of (answer, run)")
     add("--reflector", metavar="NAME", help="a model for the reflections; by default --model")
-    add("--base-url", metavar="URL", type=url, help="a server that speaks OpenAI's protocol")
+    add("--base-url", metavar="URL", type=url, help="the address of an OpenAI-compatible server")
     for role in ("judge", "reflector"):
         add(f"--{role}-base-url", metavar="URL", type=url, help=f"the {role}'s server, else --base-url")
     add("--temperature", metavar="T", type=float, help="the model's temperature")
@@ -202,7 +202,7 @@ def _add_memory(commands: Any) -> None:
     verb("history", "show what happened to a lesson", "ID")
     runs = verb("runs", "list the recorded runs, the newest first: task, outcome, lessons shown and written")
     runs.add_argument("--limit", metavar="N", type=positive, default=20, help="at most this many (20)")
-    explain = verb("explain", "say which lessons a run was shown and why, what it wrote, and how it ended")
+    explain = verb("explain", "show which lessons a run was shown and why, what it wrote, and how it ended")
     explain.add_argument("id", metavar="RUN", nargs="?", help="the run's id; by default the latest")
     page = verb("page", "show lessons and runs in a browser on this machine, with buttons to decide; runs until Ctrl-C")
     page.add_argument("--port", metavar="N", type=whole(0, 65535), default=0, help="a port; by default any free one")
@@ -214,9 +214,9 @@ def _add_memory(commands: Any) -> None:
     undo = verb("undo", "undo a change, everything a run changed, or everything since a time")
     undo.add_argument("what", metavar="CHANGE|RUN", nargs="?", help="the id of a change (see `history`) or of a run")
     undo.add_argument("--since", metavar="TIME", type=time, help="such as 2031-03-04T12:00+01:00")
-    distill = verb("distill", "summarize similar lessons in one pattern; they stay")
+    distill = verb("distill", "summarize similar lessons in one pattern; the lessons stay")
     distill.add_argument("--model", metavar="NAME", help="writes the patterns; by default the best wording is used")
-    distill.add_argument("--base-url", metavar="URL", type=url, help="a server that speaks OpenAI's protocol")
+    distill.add_argument("--base-url", metavar="URL", type=url, help="the address of an OpenAI-compatible server")
     export = verb("export", "write lessons as JSON Lines that can be read, compared and edited")
     export.add_argument("file", metavar="FILE", nargs="?", default="-", help="the file to write, else standard output")
     _add_filters(export)
