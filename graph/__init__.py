@@ -1,4 +1,4 @@
-"""The graphs: which step follows which, and the factories that callers use."""
+"""The graphs: which node follows which, and the factories that callers use."""
 
 from langgraph_reflexion.graph.after_run import after_run
 from langgraph_reflexion.graph.agent import create_reflexion_agent

@@ -19,7 +19,7 @@ from langgraph_reflexion.memory import ErrorNotebook, LessonBook, check_instance
 from langgraph_reflexion.nodes.auditing.auditors import Auditor, Books, audit_errors, audit_memories, conclude
 from langgraph_reflexion.nodes.auditing.prompt_and_reply import AuditedRun, fault_in, transcript_in
 from langgraph_reflexion.nodes.auditing.reading_tools import ReadingTools
-from langgraph_reflexion.nodes.host import Step, emit, run_id, runtime_of
+from langgraph_reflexion.nodes.host import Node, emit, run_id, runtime_of
 from langgraph_reflexion.nodes.parts import AgentMemory
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category, Outcome
@@ -198,10 +198,10 @@ def _audit_graph(settings: AuditSettings, books: Callable[[AuditedRun, RunnableC
         )
         deadline = limits.deadline or DEADLINE
         auditor = Auditor(agent, settings.prompts, limits.max_steps, deadline, books, uses_context)
-        graph.add_node(name, Step(name, audit, auditor))
+        graph.add_node(name, Node(name, audit, auditor))
         graph.add_edge(START, name)
         graph.add_edge(name, "conclude")
-    graph.add_node("conclude", Step("conclude", conclude, settings.on_done))
+    graph.add_node("conclude", Node("conclude", conclude, settings.on_done))
     graph.add_edge("conclude", END)
     return graph.compile(name="after_run")
 

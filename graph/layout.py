@@ -41,7 +41,7 @@ from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.decide import decide
 from langgraph_reflexion.nodes.finish import emit_outcome_of_error, finish
-from langgraph_reflexion.nodes.host import Route, Step
+from langgraph_reflexion.nodes.host import Node, Route
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat
 from langgraph_reflexion.nodes.observe import observe
 from langgraph_reflexion.nodes.parts import Parts
@@ -96,21 +96,21 @@ def compile_graph(
 ) -> Graph:
     """The compiled graph of these nodes. Edges from or to a missing node are left out.
 
-    Each step gets the agent's store. If it raises and so ends the run, it emits the run's outcome.
+    Each node gets the agent's store. If it raises and so ends the run, it emits the run's outcome.
     """
     response_format = parts.response_format
     state, input_schema, output_schema, route_schema = _schemas_of(state_schema, response_format)
     graph: StateGraph[Any, Any, Any, Any] = StateGraph(
         state, context_schema=cast("Any", context_schema), input_schema=input_schema, output_schema=output_schema
     )
-    for node, function in nodes.items():
+    for node_name, function in nodes.items():
         if isinstance(function, Runnable):
-            graph.add_node(node, function)
+            graph.add_node(node_name, function)
             continue
-        step = Step(node, function, parts)
-        step.store, step.on_error = store, partial(emit_outcome_of_error, parts)
-        step.now = parts.budget.now if node != "begin" else None
-        graph.add_node(node, step)
+        node = Node(node_name, function, parts)
+        node.store, node.on_error = store, partial(emit_outcome_of_error, parts)
+        node.now = parts.budget.now if node_name != "begin" else None
+        graph.add_node(node_name, node)
     present = {START, END, *graph.nodes}
     for source, target in edges:
         if {source, target} <= present:

@@ -1,6 +1,6 @@
 """How LangGraph runs a node, and what the node knows about the graph that runs it.
 
-`Step` and `Route` are the small `Runnable` behind every node and conditional edge. LangGraph would send a plain `def`
+`Node` and `Route` are the small `Runnable` behind every node and conditional edge. LangGraph would send a plain `def`
 through a thread pool under `ainvoke`; they call it directly. Only this file uses LangGraph's configuration keys.
 """
 
@@ -30,7 +30,7 @@ from langgraph_reflexion.text.literals import mask_secrets
 logger = logging.getLogger(__name__)
 
 
-class Step(Runnable[Any, Any]):
+class Node(Runnable[Any, Any]):
     """A node: a function of its parts, the state and the config that returns an update, or a generator that waits."""
 
     store: BaseStore | None = None

@@ -25,7 +25,7 @@ from typing_extensions import override
 
 from langgraph_reflexion.testing.script import Question, Reply, Role, ScriptExhausted, chunks_of, read_question, render
 
-Step: TypeAlias = Reply | Callable[[list[BaseMessage]], Reply]
+ScriptedReply: TypeAlias = Reply | Callable[[list[BaseMessage]], Reply]
 """One line of a script: a reply, or a function of the prompt's messages that returns one."""
 Policy: TypeAlias = Reply | Callable[[Question], Reply] | Sequence[Reply | Callable[[Question], Reply]]
 """The replies of a role: one reply, a function of the question, or a list whose last reply is repeated."""
@@ -138,7 +138,7 @@ class ScriptedModel(Double):
 
     replies: list[Any]
 
-    def __init__(self, replies: Sequence[Step], **settings: Any) -> None:
+    def __init__(self, replies: Sequence[ScriptedReply], **settings: Any) -> None:
         if isinstance(replies, (str, bytes, Mapping)) or not isinstance(replies, Iterable):
             raise ValueError(f"`replies` must be a list of replies, got {replies!r}")
         super().__init__(**{"replies": list(replies), **settings})
