@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from langgraph_reflexion.cli.parts import DaemonThreads as Daemons
+from langgraph_reflexion.cli.loading import DaemonThreads as Daemons
 from langgraph_reflexion.testing import call, reflection, say
 from model_server import ModelServer
 from strict_python import STRICT_PYTHON

@@ -23,7 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from langgraph_reflexion import FaissStore, ReflexionError, create_trial_graph
 from langgraph_reflexion.cli.compare import flatten, format_seconds
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, wrong_values
-from langgraph_reflexion.cli.parts import load_object, load_tools, make_model, run_async
+from langgraph_reflexion.cli.loading import load_object, load_tools, make_model, run_async
 from langgraph_reflexion.evals.curves import draw_curves
 from langgraph_reflexion.evals.experiment import Experiment, run_experiment
 from langgraph_reflexion.evals.figures import compare_with_baselines, format_table, make_rows

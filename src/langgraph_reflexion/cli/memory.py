@@ -206,7 +206,7 @@ class BookSession(Session):
         if args.base_url is not None and args.model is None:
             raise WrongUse("--base-url needs --model openai:<name>")
         if args.model is not None:
-            from langgraph_reflexion.cli.parts import make_model
+            from langgraph_reflexion.cli.loading import make_model
 
             model = make_model(args.model, args.base_url)
         patterns = self.book.distill(model)

@@ -10,7 +10,7 @@ from typing import Any
 
 from langgraph_reflexion import create_reflexion_agent
 from langgraph_reflexion.cli.console import INDENT, Page, WrongUse, count_of, summarize, wrong_values
-from langgraph_reflexion.cli.parts import load_tools, make_model, run_async
+from langgraph_reflexion.cli.loading import load_tools, make_model, run_async
 from langgraph_reflexion.cli.stores import open_store
 from langgraph_reflexion.cli.trace import STREAM, Trace, show_outcome
 from langgraph_reflexion.nodes.decide import decide
