@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.resources import files
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,6 +42,12 @@ async def test_without_the_token_of_the_link_nothing_is_shown_or_changed(book: L
         assert RULE not in (await nobody.get("/page.js")).text
         assert (await nobody.get("/page", params={"token": "secret"})).status_code == 200
     assert book.lessons() == [lesson]
+
+
+def test_the_page_shows_every_field_of_a_lesson() -> None:
+    script = (files("langgraph_reflexion.server") / "page.js").read_text(encoding="utf-8")
+    missing = {name for name in Lesson.model_fields if f"lesson.{name}" not in script}
+    assert missing == {"created_at", "updated_at", "version"}, "the history has the times and the changes"
 
 
 async def test_the_page_loads_nothing_from_elsewhere_and_runs_no_script_but_its_own(book: LessonBook) -> None:
