@@ -21,7 +21,7 @@ from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.items import TASKS, fingerprints
 from langgraph_reflexion.text.literals import MAX_TASK, literals_of, mask_secrets, names_of
 from langgraph_reflexion.text.task import EARLIER, LONG_TASK, TOPICS, sentences
-from langgraph_reflexion.text.tokens import UNSPACED, characters, tokens, tokens_of_piece, word_set
+from langgraph_reflexion.text.tokens import UNSPACED, characters, function_words, tokens, tokens_of_piece, word_set
 
 LOOKED_UP = 4000
 """Postings read for a query, rarest words first. Bounds a search in 100,000 lessons. No benchmark set reaches it."""
@@ -334,7 +334,7 @@ def task_words(task: str, earlier: Sequence[str]) -> str:
         return ""
     request = " ".join(text for text, share in sentences(mask_secrets(task[:MAX_TASK]), earlier) if share == 1)
     details = words_of(" ".join([*literals_of(request), *names_of(request)]))
-    words = dict.fromkeys([*tokens(request), *sorted(characters(request))])
+    words = dict.fromkeys([*tokens(request), *sorted(characters(request)), *sorted(function_words(request))])
     kept = [word for word in words if word not in details and not word.isdecimal() and len(word) <= MAX_WORD_LENGTH]
     # Two characters of a script without spaces are a word.
     is_brief = len(_SPACED.findall(request)) + len(_UNSPACED.findall(request)) / 2 < LEAST_WORDS

@@ -327,13 +327,13 @@ def test_a_value_that_the_error_quotes_does_not_make_it_another_mistake():
     memo = {"kind": "rule", "text": "Take the headquarters where a city has no office.", "when": "looking up an office"}
     store = InMemoryStore()
     marks = []
-    for city in ("Lisbon", "Ulan Bator"):
+    for city, task in (("Lisbon", "When does Lisbon open?"), ("Ulan Bator", "Can I visit Ulan Bator at nine?")):
         model = RoleModel(
             [call("opening_hours", city=city), say("none")],
             [reflection("Ask for the headquarters.", memory_to_write=[memo])],
         )
         agent = create_reflexion_agent(model, [opening_hours], store=store, memory=MemoryPolicy(control_share=0))
-        outcome = agent.invoke({"messages": [("user", f"When does {city} open?")]})["outcome"]
+        outcome = agent.invoke({"messages": [("user", task)]})["outcome"]
         marks.append((outcome.failures[0].fingerprint, len(outcome.reflections), len(outcome.lessons_used)))
     assert marks[0][0] == marks[1][0]
     assert [mark[1:] for mark in marks] == [(1, 0), (0, 1)], (

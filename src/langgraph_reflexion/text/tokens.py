@@ -77,6 +77,11 @@ def tokens(text: str, of_piece: Callable[[str], list[str]] = tokens_of_piece) ->
     return found
 
 
+def function_words(text: str) -> frozenset[str]:
+    """The English function words in a text."""
+    return STOP_WORDS.intersection(re.findall(r"[a-z]+", text.lower()))
+
+
 def characters(text: str) -> set[str]:
     """The content characters of scripts written without spaces."""
     return {character for run in _NO_SPACES.findall(text) for character in run if character not in PARTICLES}
