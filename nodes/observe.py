@@ -152,8 +152,8 @@ def to_block(state: State, loop: Loop) -> dict[str, Blocked]:
 
 
 def _direct_answer(return_direct: Collection[str], state: State, ran: Sequence[FinishedCall]) -> PendingDecision | None:
-    """The answer of one of these tools, without the note on an edited call, which is for the model."""
-    for call, answer, _, _ in ran:
+    """The last answer of these tools, without the note on an edited call, which is for the model."""
+    for call, answer, _, _ in reversed(ran):
         if call["name"] in return_direct and answer.status != "error":
             is_edited = answer.tool_call_id in state["edits"]
             text = answer.text.removeprefix(f"{note_of_edit(call)}\n") if is_edited else answer.text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import pytest
+from langchain.agents import create_agent
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -303,6 +304,16 @@ def test_a_direct_answer_next_to_other_calls_ends_the_run_and_is_the_last_messag
         *(["found y", "word for word: /a"] if "y" in pages else []),
     ]
     assert result["messages"][-1].text == result["outcome"].answer
+
+
+@pytest.mark.req("B7")
+def test_after_several_direct_answers_the_conversation_is_that_of_a_plain_agent() -> None:
+    turn = calls(("quote", {"page": "/a"}), ("quote", {"page": "/b"}))
+    expected = ["word for word: /a", "word for word: /b"]
+    plain = create_agent(ScriptedModel([turn]), [quote]).invoke(HELLO)
+    result = create_reflexion_agent(ScriptedModel([turn]), [quote]).invoke(HELLO)
+    assert [message.text for message in result["messages"][2:]] == expected == [m.text for m in plain["messages"][2:]]
+    assert result["outcome"].answer == expected[-1], "the answer is the last message"
 
 
 @pytest.mark.req("A7")
