@@ -14,6 +14,7 @@ from langgraph_reflexion.driver import NeedsAsyncError, Waits, pause
 from langgraph_reflexion.nodes.budget import end_attempt, new_failure, tokens_in
 from langgraph_reflexion.nodes.exceptions import (
     as_sentence,
+    cause_of,
     describe,
     is_transient,
     model_fault,
@@ -92,7 +93,8 @@ def attempt(trial: Trial, parts: Parts, state: State, config: RunnableConfig) ->
         work = yield from _run(call, text, calls)
     except NeedsAsyncError:
         raise
-    except Exception as fault:
+    except Exception as error:
+        fault = cause_of(error)
         raise_control_flow(fault)
         is_refused_key = isinstance(fault, ModelAuthenticationError)
         if is_refused_key or (trial.worker.takes == "messages" and model_fault(fault) == "setting"):
@@ -234,7 +236,7 @@ def _update_after(call: WorkerCall, steps: Sequence[AnyMessage] = ()) -> Update:
     return update
 
 
-def _handle_error(call: WorkerCall, fault: Exception) -> Waits[Update]:
+def _handle_error(call: WorkerCall, fault: BaseException) -> Waits[Update]:
     """The worker raised or timed out. Retry as often as `retries` allows, else the attempt is used up."""
     state, name = call.state, call.trial.worker.name
     evidence, mark = f"The worker failed: {as_sentence(fault)}", fingerprint("tool_error", name, describe(fault))

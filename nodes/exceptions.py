@@ -67,7 +67,7 @@ _LOST_IN_WORDS = ("Event loop is closed", "No generations found in stream.", "se
 """Words for a lost connection that has no exception class of its own: of Python, LangChain, and OpenAI's error code."""
 
 
-def model_fault(error: Exception) -> ModelFault:
+def model_fault(error: BaseException) -> ModelFault:
     """Whether a model's exception needs a shorter prompt, needs a person, or ends the run."""
     status = status_of(error)
     if isinstance(error, ContextOverflowError) or getattr(error, "code", None) == "context_length_exceeded":
@@ -92,8 +92,16 @@ def status_of(error: BaseException) -> int | None:
     return None
 
 
+def cause_of(error: BaseException) -> BaseException:
+    """The only exception in a group, as MCP clients raise it from a task group, else the exception itself."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
 def describe(error: BaseException) -> str:
     """An exception as evidence: its type and its truncated message."""
+    error = cause_of(error)
     try:
         message = str(error)
     except Exception:  # noqa: BLE001 — `str()` of any other exception class may fail

@@ -17,7 +17,7 @@ from langgraph.types import Command
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.driver import NeedsAsyncError, Wait, Waits, pause
-from langgraph_reflexion.nodes.exceptions import describe, is_transient, pause_before, tool_error_class
+from langgraph_reflexion.nodes.exceptions import cause_of, describe, is_transient, pause_before, tool_error_class
 from langgraph_reflexion.nodes.host import has_parent, is_bad_resume, values_now, was_resumed
 from langgraph_reflexion.nodes.models.calling import Meter, raise_control_flow
 from langgraph_reflexion.nodes.models.transcript import MAX_RESULT, answer_to, bounded, media_blocks, readable
@@ -95,7 +95,8 @@ def run_call(
         limits = (run_limits.tool_timeout, seconds_left())
         try:
             result = yield wait.within(min((limit for limit in limits if limit is not None), default=None))
-        except Exception as fault:
+        except Exception as error:
+            fault = cause_of(error)
             raise_control_flow(fault)
             if is_bad_resume(fault):
                 raise
@@ -141,7 +142,7 @@ def _answer_in(result: Any, call: ToolCall) -> ToolMessage | None:
     return None
 
 
-def _needs_await(tool: BaseTool | None, fault: Exception) -> bool:
+def _needs_await(tool: BaseTool | None, fault: BaseException) -> bool:
     """Whether a tool failed because it works only under `ainvoke`, which the model cannot fix."""
     if not isinstance(fault, NotImplementedError):
         return False

@@ -19,7 +19,7 @@ from langgraph.errors import GraphBubbleUp
 from pydantic import BaseModel, ValidationError
 
 from langgraph_reflexion.driver import Wait, Waits, either, pause
-from langgraph_reflexion.nodes.exceptions import is_lost_connection, pause_before
+from langgraph_reflexion.nodes.exceptions import cause_of, is_lost_connection, pause_before
 from langgraph_reflexion.nodes.host import silent_graph_config
 from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.schemas import Usage
@@ -160,10 +160,10 @@ def silent_config(config: RunnableConfig, **changes: Any) -> RunnableConfig:
     return cast("RunnableConfig", {**config, "tags": [*(config.get("tags") or []), "nostream"], **changes})
 
 
-def raise_control_flow(error: Exception) -> None:
-    """Raise the exception if it is LangGraph's own control flow."""
-    if isinstance(error, GraphBubbleUp):
-        raise error
+def raise_control_flow(error: BaseException) -> None:
+    """Raise the exception if it is LangGraph's own control flow, also out of a task group."""
+    if isinstance(cause := cause_of(error), GraphBubbleUp):
+        raise cause
 
 
 # ---------------------------------------------------------------- how a reply ended

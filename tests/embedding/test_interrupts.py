@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 
 import pytest
 from langchain_core.messages import AnyMessage
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, StateGraph
@@ -16,8 +18,9 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
+from agents import make_agent
 from langgraph_reflexion import Outcome, create_reflexion_agent
-from langgraph_reflexion.testing import Question, RoleModel, ask, calls, say
+from langgraph_reflexion.testing import Question, RoleModel, ask, call, calls, say
 
 ASKED = {"messages": [("user", "Book an hour on Tuesday.")]}
 THREAD: Any = {"configurable": {"thread_id": "1"}}
@@ -209,3 +212,25 @@ def test_a_pause_shows_in_the_parents_stream(story: Callable[[str, str], Story])
     pauses = {pause.id for _, mode, part in seen if mode == "updates" for pause in part.get("__interrupt__", ())}
     assert len(pauses) == 1
     assert any(mode == "custom" and part["type"] == "step" for _, mode, part in seen)
+
+
+@pytest.mark.req("M5", "G1")
+@pytest.mark.parametrize("way", ["graph", "middleware"])
+async def test_a_pause_inside_a_task_group_of_a_tool_is_a_pause(way: str) -> None:
+    async def confirm(hour: int) -> str:
+        """Book an hour when a person says so."""
+
+        async def asked() -> None:
+            replies.append(interrupt({"confirm": hour}))
+
+        replies: list[str] = []
+        async with asyncio.TaskGroup() as group:
+            group.create_task(asked())
+        return f"booked {hour}: {replies[0]}"
+
+    agent = make_agent(way, RoleModel([call("confirm", hour=11), say("done")]), [confirm], checkpointer=InMemorySaver())
+    paused = await agent.ainvoke(ASKED, THREAD)
+    assert [pause.value for pause in paused["__interrupt__"]] == [{"confirm": 11}]
+    result = await agent.ainvoke(Command(resume="yes"), THREAD)
+    assert result["messages"][-2].text == "booked 11: yes"
+    assert result["outcome"].failures == []

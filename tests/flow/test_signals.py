@@ -248,6 +248,18 @@ def test_a_passing_fault_is_tried_again_as_the_server_says_before_anyone_reflect
 
 
 @pytest.mark.req("A5")
+@pytest.mark.graph_only("the middleware does not retry unless it is told to, and the last fault is another one")
+def test_the_only_fault_in_a_task_group_is_classified_retried_and_reported_like_any_other(run, desk):
+    faults = [ConnectionError("lost"), ExceptionGroup("inner", [PermissionError("not your calendar")])]
+    desk.answers = lambda _: ExceptionGroup("unhandled errors in a TaskGroup", [faults.pop(0)])
+    seen = run(RoleModel([call("search", query="Tuesday"), say("11:00")], reflection()), [desk.search])
+    assert len(desk.ran) == 2
+    (failure,) = seen.outcome.failures
+    assert failure.error_class == "permission"
+    assert failure.evidence.endswith("failed. Error: PermissionError: not your calendar")
+
+
+@pytest.mark.req("A5")
 def test_a_tool_is_called_again_only_after_the_time_its_server_names(run, desk):
     response = httpx.Response(429, headers={"Retry-After": "0.4"})
     faults = [httpx.HTTPStatusError("busy", request=httpx.Request("GET", "http://x"), response=response), "eleven"]
