@@ -127,10 +127,14 @@ class AfterRun(Runnable[Any, Any]):
         return await self.background.adrain(seconds)
 
     def in_agent(self, memory: AgentMemory) -> AfterRun:
-        """A copy for an agent of this package. Without a notebook or memory, results are saved in the agent's
-        memory."""
+        """A copy for an agent of this package. Without a notebook or memory, results are saved in the agent's memory.
+
+        A policy of the caller's own applies to the agent's store and name.
+        """
         mine = self.settings
-        if mine.notebook is not None or mine.book is not None or mine.memory is not None:
+        if mine.memory is not None:
+            return AfterRun(replace(mine, memory=replace(memory, policy=mine.memory.policy)), self.background)
+        if mine.notebook is not None or mine.book is not None:
             return self
         return AfterRun(replace(mine, memory=memory, in_agent=True), self.background)
 

@@ -110,6 +110,23 @@ async def test_called_in_a_function_of_a_graph_it_has_the_graphs_store_and_conte
     assert LessonBook(store, ("team", "ada")).has("kebab-case")
 
 
+@pytest.mark.req("H1", "D16")
+def test_in_an_agent_a_policy_without_a_namespace_means_that_of_the_agent(on, agent, store):
+    after = after_run(on.Cast(memories={"memories": [on.MEMORY]}), memory=MemoryPolicy())
+    made = agent(on.Cast(say("done")), after, memory=MemoryPolicy(), name="helper")
+    made.invoke({"messages": [("user", on.TASK)]})
+    assert LessonBook(store, ("reflexion", "helper")).has("kebab-case")
+
+
+@pytest.mark.req("H1")
+def test_in_an_agent_without_a_store_what_is_remembered_is_shown_to_it(on):
+    after = after_run(on.Cast(memories={"memories": [on.MEMORY]}), memory=MemoryPolicy())
+    made = create_reflexion_agent(on.Cast(say("done"), say("done")), self_reflection=after)
+    made.invoke({"messages": [("user", on.TASK)]})
+    again = made.invoke({"messages": [("user", "How are the new files to be named?")]})
+    assert len(again["outcome"].lessons_used) == 1
+
+
 @pytest.mark.req("H1", "I6")
 def test_under_a_strict_checkpointer_nothing_is_blocked(on, agent, notebook, monkeypatch, caplog):
     monkeypatch.setenv("LANGGRAPH_STRICT_MSGPACK", "true")

@@ -11,7 +11,7 @@ import pytest
 FOLDER = Path(__file__).parents[2] / "examples"
 LEARNS = (
     "11:00 is free. success failed: ['tool_error', 'check_failed'] lessons: 0\n"
-    "11:00 is free. success failed: ['check_failed'] lessons: 1\n"
+    "11:00 is free. success failed: ['check_failed'] lessons: 2\n"
 )
 PRINTED = {
     "plain_agent": LEARNS,
