@@ -230,9 +230,8 @@ def _update_after(call: WorkerCall, steps: Sequence[AnyMessage] = ()) -> Update:
     if steps or state["work"]:
         update["work"] = list(steps)
         texts = foreign_texts(state["work"], call.parts.memory.policy.trusted_tools)
-        update["earlier_outputs"] = list(
-            dict.fromkeys([*state["earlier_outputs"], *texts])
-        )  # attempts often read the same page
+        # Attempts often read the same page.
+        update["earlier_outputs"] = list(dict.fromkeys([*state["earlier_outputs"], *texts]))
     return update
 
 
