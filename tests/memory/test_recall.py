@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from example_lessons import PAGE, SLOT, a_rule
+from langgraph_reflexion import NgramEmbeddings
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.schemas import Episode, Failure, Lesson, Trigger
@@ -347,6 +349,24 @@ async def test_an_embedder_that_is_down_costs_vectors_and_no_lesson(caplog: pyte
         assert texts(book.recall("Propose a slot that is not busy.")) == [SLOT]
         assert texts(await book.arecall("Propose a slot that is not busy.")) == [SLOT]
     assert "the embedder is down" in caplog.text
+
+
+@pytest.mark.req("D5")
+def test_lessons_for_one_occasion_keep_their_vectors_where_a_store_refuses_one_text_twice_in_a_batch(
+    tmp_path: Path,
+) -> None:
+    def book() -> LessonBook:
+        return LessonBook(
+            InMemoryStore(index={"dims": 64, "embed": NgramEmbeddings(64), "fields": ["text"]}), ("team",)
+        )
+
+    first, second = book(), book()
+    for text in (SLOT, "Name the city of every participant first."):
+        first.add(a_rule(text, when="planning a call"))
+    first.export(tmp_path / "lessons.jsonl")
+    assert second.load(tmp_path / "lessons.jsonl").added == 2
+    found = second.store.search(("team", "lessons"), query="planning a call")
+    assert [item.score is not None for item in found] == [True, True]
 
 
 def test_if_a_rule_and_a_strategy_say_the_same_the_rule_is_shown(book: LessonBook):
