@@ -70,7 +70,7 @@ def clusters(shelf: Shelf) -> Plan[list[list[Lesson]]]:
             yield PAUSE
         if waiting.pop(found.lesson.id, None) is None:
             continue
-        near = yield from shelf.nearest(found.lesson.text)
+        [near] = yield from shelf.nearest(found.lesson.text)
         members = [found.lesson, *_similar(shelf, found.lesson, waiting, rank, near)]
         for member in members[1:]:
             del waiting[member.id]

@@ -303,7 +303,7 @@ def _weight(word: str) -> float:
 
 def _similarities(shelf: Shelf, text: str) -> Plan[dict[str, float]]:
     """How similar lessons are to a text by the store's vectors: 0 as much as an unrelated text, 1 the same."""
-    near = yield from shelf.nearest(text)
+    [near] = yield from shelf.nearest(text)
     if not near:
         return {}
     noise = shelf.index.noise
@@ -311,8 +311,7 @@ def _similarities(shelf: Shelf, text: str) -> Plan[dict[str, float]]:
         measured = frozenset(shelf.index.entries) | near.keys()
         similarities: dict[str, float] = {}
         others = -1.0
-        for unrelated in UNRELATED:
-            found = yield from shelf.nearest(unrelated)
+        for found in (yield from shelf.nearest(*UNRELATED)):
             similarities |= {key: max(score, similarities.get(key, -1.0)) for key, score in found.items()}
             # A lesson that is not among the nearest is no more similar than the last of them.
             others = max(others, min(found.values(), default=0.0))

@@ -234,20 +234,24 @@ class Shelf:
                 items.setdefault(item.namespace[-1], []).append(item)
         return items
 
-    def nearest(self, query: str) -> Plan[dict[str, float]]:
-        """The similarities from a store with an index. Empty if it has none, or if its embedding model fails."""
+    def nearest(self, *queries: str) -> Plan[list[dict[str, float]]]:
+        """For each query, the similarities from a store with an index. Empty if it has none, or if its embedding model
+        fails."""
         if not self.has_vectors:
-            return {}
+            return [{} for _ in queries]
         try:
-            [page] = yield [SearchOp(self.lessons, None, NEAREST, 0, query[:2000])]
+            pages = yield [SearchOp(self.lessons, None, NEAREST, 0, query[:2000]) for query in queries]
         except Exception as fault:  # noqa: BLE001 - an embedder is anybody's code; words go on without it
             logger.warning("Searched without vectors: %s: %s", type(fault).__name__, mask_secrets(str(fault)))
-            return {}
-        return {
-            item.key: float(item.score)
-            for item in page
-            if tuple(item.namespace) == self.lessons and getattr(item, "score", None) is not None
-        }
+            return [{} for _ in queries]
+        return [
+            {
+                item.key: float(item.score)
+                for item in page
+                if tuple(item.namespace) == self.lessons and getattr(item, "score", None) is not None
+            }
+            for page in pages
+        ]
 
     def read_episode(self, run_id: str) -> Plan[Episode | None]:
         """The record of a run, or `None`."""

@@ -192,7 +192,7 @@ def _duplicate_by_vectors(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) 
     """The item that says the same in other words, according to the store's embedding model and to their words."""
     if new.name is not None or new.status != "candidate":
         return None
-    near = yield from shelf.nearest(new.text)
+    [near] = yield from shelf.nearest(new.text)
     close = [key for key, score in near.items() if SAME_VECTORS <= score <= 1.001]
     if len(close) > MANY:
         return None

@@ -246,13 +246,14 @@ class FaissStore(BaseStore):
         return pack_vectors(texts, found, dims)
 
     def _embed_queries(self, queries: list[str]) -> Waits[dict[str, bytes]]:
-        model = self._settings.embedder
-        vectors: dict[str, bytes] = {}
-        for query in queries:
-            assert model is not None, "only a store with an embedder has queries to embed"
-            found = yield Wait(lambda: model.embed_query(query), lambda: model.aembed_query(query))  # noqa: B023
-            vectors |= pack_vectors([query], [found], self._settings.dims)
-        return vectors
+        model, dims = self._settings.embedder, self._settings.dims
+        if not queries or model is None:
+            return {}
+        found = yield Wait(
+            lambda: [model.embed_query(query) for query in queries],
+            lambda: asyncio.gather(*map(model.aembed_query, queries)),
+        )
+        return pack_vectors(queries, found, dims)
 
     def _read_stale(self, connection: sqlite3.Connection, stale: set[int]) -> Stale:
         left = sorted(stale)
