@@ -292,6 +292,7 @@ VALUES: dict[str, tuple[str, Any]] = {
     "a number": (" 42 ", 42),
     "null": ("null", None),
     "a string": ('"eleven"', "eleven"),
+    "a long list of digits": ("[" + "1," * 20_000 + "1]", [1] * 20_001),
     "code in an answer": ('{"code": "```json\\n{}\\n```"}', {"code": "```json\n{}\n```"}),
 }
 
@@ -304,7 +305,7 @@ def test_a_value_of_any_shape_is_read_with_the_same_leniency(reply: str, value: 
 
 @pytest.mark.req("B9")
 @pytest.mark.parametrize(
-    "reply", ["", "eleven", '{"a": 1, "a": 2}', '{"a": {"b": 1}, "c": ', '{"a": Infinity}', "[" * 5_000]
+    "reply", ["", "eleven", '{"a": 1, "a": 2}', '{"a": {"b": 1}, "c": ', '{"a": Infinity}', '{"a", "b"}', "[" * 5_000]
 )
 def test_if_there_is_no_value_the_reason_is_given(reply: str) -> None:
     with pytest.raises(JsonError, match=r"^The reply .+\.$"):
