@@ -138,7 +138,7 @@ HOSTILE = {
     "prints a reply": 'import sys\nsys.stdout.write(\'["value", ["int", "0x3"]]\\n\')',
     "writes replies everywhere": """import os
 for fd in range(3, 64):
-    try: os.write(fd, b'loaded\\n["value", ["int", "0x3"]]\\n')
+    try: os.write(fd, b'loaded\\n' + b'0' * 32 + b'["value",["int","0x3"],"3"]\\n')
     except OSError: pass
 os._exit(0)""",
     "writes beside the reply": f"""import os

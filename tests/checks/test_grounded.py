@@ -31,6 +31,7 @@ def verdict_on(answer, task=TASK, seen=SEEN):
         ("Edith Barlow, in 1876.", "Barlow"),
         ("It was Edith Marlow, in 1867.", "1867"),
         ("On 8 March 1876.", "8 March 1876"),
+        ("Patented on 7 March 1876, and renewed on 9 May 1880.", "9 May 1880"),
         ("Marlow patented it in Bradford.", "Bradford"),
         ('She said: "It runs, go away."', "It runs, go away."),
         ("She sold 1.3 million looms.", "1.3 million"),
@@ -58,6 +59,7 @@ def test_unsupported_claims_are_named(answer, stranger):
         "07/03/1876",
         "E. Marlow",
         "EDITH MARLOW",
+        "Edith of Marlow",
         "However, Marlow patented it in 1876.",
         "She said: “It runs … come and see”.",
         "They sold 1.2 million looms.",
@@ -84,6 +86,7 @@ def test_the_same_claim_may_be_written_differently(answer):
         ("Es kostete 7.799.401 Francs.", "7,799,401", "7.799.402 Francs"),
         ("The point is (3, 5).", "(3,5)", "(3,6)"),
         ("Rooms 12,14 are free.", "12 and 14", "12 and 15"),
+        ("It holds 200,050 seats.", "two hundred thousand and fifty", "two hundred thousand and sixty"),
     ],
 )
 def test_numbers_are_compared_as_other_languages_write_them(seen, right, wrong):

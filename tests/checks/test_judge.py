@@ -394,6 +394,15 @@ def test_answers_agree_in_a_script_without_spaces_too(given, passed):
 
 
 @pytest.mark.req("E3")
+def test_long_answers_agree_if_they_say_the_same_in_other_words():
+    answer = "Alexander Graham Bell invented the telephone and patented it in March 1876."
+    paraphrase = "In March 1876 Alexander Graham Bell patented the telephone, which he had invented."
+    other = "Antonio Meucci invented the telephone and filed a caveat for it in December 1871."
+    for given, passed in ((paraphrase, True), (other, False)):
+        assert consistent(k=1, model=ScriptedModel([given]))(answer, Run(task=TASK)).passed is passed
+
+
+@pytest.mark.req("E3")
 def test_asking_again_takes_the_agents_own_model():
     model = RoleModel(decide=[call("look"), say("Bell"), "Bell", "Bell", "Meucci"])
 

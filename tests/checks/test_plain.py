@@ -345,9 +345,9 @@ def test_an_english_keyword_among_chinese_characters_counts() -> None:
     "build",
     [
         all_of, any_of, first_failing, weighted, lambda: all_of("x"), lambda: weighted((yes, 0)), lambda: weighted(yes),
-        lambda: weighted((yes, 1), pass_score=101), lambda: by_topic({}), lambda: by_topic({"maths": 3}),
+        lambda: weighted((yes, 1), pass_score=101), lambda: by_topic({}), lambda: by_topic([yes]),
+        lambda: by_topic({1: yes}), lambda: by_topic({"maths": 3}), lambda: by_topic({"maths": yes}, default=3),
         lambda: by_topic({"x": yes}, topic=""), lambda: by_topic({"x": yes}, topic=lambda: "x"),
-        lambda: by_topic({"maths": yes}, default=3),
     ],
 )  # fmt: skip
 def test_combinations_that_cannot_be_are_refused_when_built(build):

@@ -150,6 +150,10 @@ def test_advice_whose_when_repeats_the_task_is_kept_without_the_when() -> None:
     assert book.add(a_rule("Tell Quibbleton first.", when="booking a room"), task=TASK).action == "refused"
 
 
+def test_quoted_dots_in_a_task_are_no_detail_of_it() -> None:
+    assert refusal(a_rule("Give each sentence one idea."), 'Finish the sentence "...", please.') is None
+
+
 def test_a_heading_in_capitals_names_nobody() -> None:
     assert refusal(a_rule("Give each stanza of a poem one image."), "Write A Poem About The Sea") is None
 

@@ -107,7 +107,7 @@ def by_topic(checks: Mapping[str, Any], default: Any = None, topic: Callable[[st
     `topic` is a fixed word or a function of the task; without it the words of the task decide: coding, analysis,
     writing, search, maths or general.
     """
-    if not isinstance(checks, Mapping) or not checks or not all(isinstance(name, str) for name in checks):
+    if not isinstance(checks, Mapping) or not all(isinstance(name, str) for name in checks):
         raise ValueError(f"`by_topic` takes a mapping of topics to checks, got {checks!r}")
     if topic is None and (unknown := sorted({*checks} - {*TOPICS, GENERAL})):
         known = ", ".join((*TOPICS, GENERAL))
