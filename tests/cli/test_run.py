@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from langgraph_reflexion.cli import main
+from langgraph_reflexion.cli.loading import make_model
 from langgraph_reflexion.testing import ask, call, reflection, replan, say
 from model_server import ModelServer
 
@@ -80,6 +81,11 @@ def test_an_invalid_decision_is_reported_and_repaired_in_the_same_step(capsys, t
 def test_a_change_of_plan_is_reported(capsys):
     assert asked([replan("First the rooms."), say("Done.")], "Plan.", "--protocol", "json") == 0
     assert "   1  · replans: First the rooms." in capsys.readouterr().out
+
+
+def test_a_setting_that_is_not_given_is_left_to_the_models_client():
+    given = make_model("openai:any", "http://127.0.0.1:9", temperature=None).model_fields_set
+    assert "temperature" not in given
 
 
 @pytest.mark.parametrize(

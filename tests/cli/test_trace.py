@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import pytest
 from langchain_core.messages import AIMessage
@@ -84,6 +85,15 @@ def test_a_lesson_that_is_not_kept_says_why():
     plan = reflection("Look in the kitchen.", memory_to_write=[memo])
     lines = lines_of(ScriptedModel([call("look", where="nowhere"), plan, say("Nothing.")]))
     assert any(line.startswith("      + lesson refused: Be careful. (") for line in lines)
+
+
+def test_lessons_that_were_held_back_say_why(capsys):
+    lesson = {"text": "Look in the kitchen.", "when": "looking"}
+    Trace(Page(sys.stdout)).show("custom", {"type": "recalled", "lessons": [lesson], "why": "too little evidence"})
+    assert capsys.readouterr().out.splitlines() == [
+        "      ● recalls: Look in the kitchen.",
+        "      ● too little evidence",
+    ]
 
 
 def test_a_refusal_is_reported_as_one():

@@ -48,8 +48,6 @@ async def _run(args: argparse.Namespace, page: Page, agent: Any) -> int:
         page.line(f"interrupted after {count_of(trace.steps, 'step')}", "yellow", lead=INDENT, mark="✗")
         _show_lessons(args, page, trace)
         return 130
-    except BrokenPipeError:  # of our own output
-        raise
     except Exception as error:  # an error that only a person can fix, of any provider or tool
         logger.debug("The run ended with an exception", exc_info=True)
         page.line(f"{type(error).__name__}: {summarize(error)}", "red", lead=INDENT, mark="✗")
