@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,8 +92,14 @@ def read_json(text: str) -> Any:
     If a reply is only one value, that value counts, whatever its type. Otherwise the largest object in a fence counts,
     else the largest object next to prose, else the largest list. A key given twice is refused.
     """
+    text = valid_text(text)
+    with suppress(ValueError):
+        # An escape may be half a character, and neither NaN nor 1e999 is a number. The lenient parser handles these.
+        # It takes fifteen times as long.
+        if "\\u" not in text and text.count("[") + text.count("{") <= MAX_DEPTH:
+            return json.loads(text, object_pairs_hook=unique_keys, parse_constant=int, parse_float=_finite)
     try:
-        text = after_thinking(valid_text(text))
+        text = after_thinking(text)
         all_of_it = only_value(text)
         found = all_of_it if isinstance(all_of_it, Parsed) else None
         found = found or _largest(only_value(fence[1]) for fence in _FENCE.finditer(text))
@@ -117,6 +124,12 @@ def is_json(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _finite(number: str) -> float:
+    if math.isinf(found := float(number)):
+        raise ValueError(f"{number} is too large")
+    return found
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
