@@ -219,7 +219,7 @@ def _takes_tools_or_schema(model: Any) -> bool:
 def _profile(model: Any) -> Mapping[str, Any] | None:
     try:
         return getattr(model, "profile", None)
-    except (ImportError, ValueError):  # a configurable model creates its default for this check, which may fail
+    except Exception:  # noqa: BLE001 — a configurable model creates its default for this, which may lack key or package
         return None
 
 

@@ -194,6 +194,21 @@ def test_a_configurable_model_of_langchain_is_made_at_each_call(monkeypatch: pyt
     assert [len(body["tools"]) for body in server.requests] == [1, 1]
 
 
+@pytest.mark.parametrize("name", ["openai:gpt-4o-mini", "mistralai:large"])
+def test_a_configurable_model_whose_default_cannot_be_created_gives_any_form(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from langchain.chat_models import init_chat_model
+
+    monkeypatch.setitem(sys.modules, "langchain_mistralai", None)  # and OpenAI's has no key
+    form = {"title": "Hour", "type": "object", "properties": {"hour": {"type": "integer"}}}
+    model: Any = init_chat_model(name, configurable_fields=("model", "model_provider", "base_url", "api_key"))
+    agent = create_reflexion_agent(model, response_format=form)
+    with ModelServer([{"hour": 11}]) as server:
+        chosen = {"model": "gpt-4o-mini", "model_provider": "openai", "base_url": server.url, "api_key": "none"}
+        assert agent.invoke(HELLO, {"configurable": chosen})["structured_response"] == {"hour": 11}
+
+
 # ---------------------------------------------------------------- chosen per call
 
 
