@@ -179,8 +179,6 @@ def pause_before(error: BaseException, attempt: int, seconds: float | None = Non
 
 def _seconds_in(value: Any) -> float | None:
     """The waiting time that a server names, as a number or a date, in seconds. None if there is none."""
-    if value is None:
-        return None
     with suppress(TypeError, ValueError):
         return max(0.0, float(value))
     try:

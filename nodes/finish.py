@@ -72,10 +72,10 @@ def finish(
     ending = _ending(parts, state)
     messages = _last_messages(parts, state, ending)
     book = parts.memory.book(state, config, writing=True)
-    if book is not None and ending.status == "success":
-        written = yield from remember_success(parts, state, config, book)
-        state = {**state, "lessons_written": written}
     if book is not None:
+        if ending.status == "success":
+            written = yield from remember_success(parts, state, config, book)
+            state = {**state, "lessons_written": written}
         yield from confirm_lessons(parts, state, book, accepted=ending.status == "success")
     outcome = _outcome(parts, state, ending)
     if book is not None:

@@ -228,13 +228,12 @@ class LessonWriter:
         """
         state, book = self._state, self._book
         lesson = lesson.model_copy(update={"topic": self._topic, "sources": [state["about"]["id"]]})
-        if not only_for_run:
-            shown = [recalled.lesson for recalled in state["recalled"] if recalled.shown]
-            for known in shown:  # it came from memory, so it is not new evidence
-                if known.id in lesson.text or same(known.text, lesson.text):
-                    why = "this run was shown it"
-                    emit_lesson(self._config, lesson.kind, lesson.text, "unchanged", why, known.id)
-                    return None
+        shown = [recalled.lesson for recalled in state["recalled"] if recalled.shown]
+        for known in shown:  # it came from memory, so it is not new evidence
+            if known.id in lesson.text or same(known.text, lesson.text):
+                why = "this run was shown it"
+                emit_lesson(self._config, lesson.kind, lesson.text, "unchanged", why, known.id)
+                return None
         if only_for_run or book is None:
             memory = self._parts.memory
             book = LessonBook(InMemoryStore(), ("run",), memory.policy, memory.clock, prompts=memory.prompts)

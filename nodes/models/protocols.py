@@ -112,10 +112,9 @@ class Native:
 
     def invalid_turn(self, reply: AIMessage, reason: str) -> list[AnyMessage]:
         """An invalid reply as it is shown to the model again."""
-        if not calls_in(reply):
-            return [reply] if reply.text.strip() else []
         shown = _acceptable_turn(reply)
-        return [shown, *(not_run(shown, call, f"Not run: {reason}") for call in calls_in(shown))]
+        answers = [not_run(shown, call, f"Not run: {reason}") for call in calls_in(shown)]
+        return [shown, *answers] if answers or reply.text.strip() else []
 
 
 def _control_tool(name: str) -> dict[str, Any]:

@@ -151,7 +151,7 @@ def toolbox_of(
     every: list[BaseTool | dict[str, Any]] = [*node.tools_by_name.values(), *dicts]
     offered = [tool for tool in every if (tool_name(tool) or "") not in denied]
     injected = {  # `runtime` is recognized by its name only
-        name: frozenset(param for param in (*params.state, params.store, params.runtime) if param is not None)
+        name: frozenset(filter(None, (*params.state, params.store, params.runtime)))
         for name, params in node._injected_args.items()
     }
     toolbox = Toolbox(

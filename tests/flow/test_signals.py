@@ -153,6 +153,13 @@ def test_a_bad_decision_is_repaired_in_its_round_and_only_then_reflected_on(
     assert not any("look_up" in message.text for message in seen.messages)
 
 
+@pytest.mark.req("A4", "A3")
+def test_an_empty_reply_is_not_shown_again(run, protocol, decided):
+    model = RoleModel([AIMessage(""), say("11:00")])
+    run(model, protocol=protocol)
+    assert not any(isinstance(message, AIMessage) for message in decided(model)[1].messages)
+
+
 @pytest.mark.req("A4")
 def test_a_bad_turn_is_shown_again_in_its_native_form_with_none_of_its_calls_run(run, desk, decided):
     turn = calls(("search", {"query": "Tuesday"}), ("look_up", {"query": "x"}))
