@@ -144,6 +144,8 @@ ENDING = """
     [
         "graph.compile().invoke({'messages': [('user', 'Go.')]})",
         "import asyncio; asyncio.run(graph.compile().ainvoke({'messages': [('user', 'Go.')]}))",
+        "import asyncio; left = asyncio.new_event_loop(); task = {'messages': [('user', 'Go.')]}\n"
+        "left.run_until_complete(graph.compile().ainvoke(task)); graph.compile().invoke(task)",
     ],
 )
 def test_a_clean_exit_finishes_what_has_begun(tmp_path, how):

@@ -10,7 +10,7 @@ from langgraph_reflexion import Lesson, Verdict
 from langgraph_reflexion.errors import PromptError
 from langgraph_reflexion.nodes.models.transcript import transcript
 from langgraph_reflexion.prompts import Prompts
-from langgraph_reflexion.testing import RoleModel, call, reflection, say
+from langgraph_reflexion.testing import RoleModel, call, calls, reflection, say
 from langgraph_reflexion.text.tokens import count_tokens
 
 HUGE = 1_000_000
@@ -25,7 +25,7 @@ def test_a_huge_result_is_cut_with_a_word_and_a_short_one_is_passed_on_as_it_is(
     seen = run(model, [desk.search], protocol=protocol)
     cut, whole = (message for message in seen.messages if isinstance(message, ToolMessage))
     assert len(cut.text) < 110_000
-    assert "characters left out" in cut.text
+    assert "characters left out" in cut.content
     assert whole.text == " eleven \n"
     assert all(len(question.text) < 120_000 for question in decided(model))
 
@@ -71,6 +71,17 @@ def test_old_observations_are_shortened_in_the_prompt_alone_largest_first(run, d
     assert final.count("last ") >= 1_000, "the newest observation stays whole"
     kept = [message.text for message in seen.messages if isinstance(message, ToolMessage)]
     assert [len(text.split()) for text in kept] == list(sizes.values()), "never in the conversation"
+
+
+@pytest.mark.req("B12")
+def test_all_observations_of_the_last_turn_stay_whole(run, desk, decided):
+    desk.answers = lambda query: f"{query} " * 1_000
+    last = calls(("search", {"query": "rooms"}), ("search", {"query": "hours"}))
+    model = RoleModel([call("search", query="old"), last, say("11:00")])
+    run(model, [desk.search], limits={"history_tokens": 2_500})
+    final = decided(model)[-1].text
+    assert final.count("old ") < 200
+    assert min(final.count("rooms "), final.count("hours ")) >= 1_000
 
 
 @pytest.mark.graph_only("an error of the model is raised")
@@ -122,6 +133,15 @@ def test_no_line_of_a_tool_looks_like_a_message_of_a_transcript():
     lines = transcript(messages, 1_000).splitlines()
     assert [line for line in lines if line.startswith("[m")] == ["[m1] human: Plan.", "[m2] ai: ", "[m3] tool: no hour"]
     assert [line for line in lines if line.startswith("  calls ")] == ["  calls search({})"]
+
+
+def test_a_transcript_shows_the_text_and_the_calls_of_a_turn_and_a_result_as_it_is():
+    thinking, words = {"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "I look it up."}
+    written = {"type": "tool_use", "id": "c1", "name": "search", "input": {"query": "x"}}
+    turn = AIMessage([thinking, words, written], tool_calls=[{"name": "search", "args": {"query": "x"}, "id": "c1"}])
+    digits = "7" * 3_000
+    shown = transcript([turn, ToolMessage(digits, tool_call_id="c1")], 10_000)
+    assert shown == f"[m1] ai: I look it up.\n  calls search({{'query': 'x'}})\n[m2] tool: {digits}"
 
 
 @pytest.mark.req("K6")

@@ -165,6 +165,17 @@ def test_a_known_lesson_that_failed_after_a_refusal_leads_to_a_reflection(run, s
     assert len(seen.outcome.reflections) == 1
 
 
+@pytest.mark.req("D24")
+def test_the_outcome_says_why_lessons_were_held_back_though_others_hold_always(run, store):
+    book = LessonBook(store, PLACE)
+    book.add(Lesson(kind="rule", text=TEXT, when="looking up a free hour in the calendar", losses=3))
+    always = book.add(Lesson(kind="preference", text="Name the office whose hours you give.", origin="told")).lesson
+    seen = run(RoleModel([say("11:00")]), task=LIKE, store=store)
+    assert seen.outcome.lessons_used == [always.id]
+    assert "without lessons" in seen.outcome.memory
+    assert [event["why"] for event in seen.told("recalled")] == [seen.outcome.memory]
+
+
 @pytest.mark.req("C14", "C9")
 def test_a_lesson_that_was_shown_and_failed_takes_the_reflection_deeper(run, shy, store):
     first_run(run, shy, store)

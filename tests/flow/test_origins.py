@@ -100,6 +100,14 @@ def test_if_two_calls_fail_at_once_a_lesson_is_verified_by_the_call_it_is_about(
 
 
 @pytest.mark.req("A9", "D23")
+def test_a_lesson_about_a_bad_decision_is_verified_by_the_next_one_that_is_valid():
+    store, advice = InMemoryStore(), "Answer with the hour alone."
+    model = RoleModel([say(""), say(""), say("11:00")], reflection(advice, memory_to_write=[{**NOTE, "text": advice}]))
+    create_reflexion_agent(model, store=store).invoke({"messages": [("user", "Propose a slot.")]})
+    assert [lesson.origin for lesson in LessonBook(store).lessons()] == ["verified"]
+
+
+@pytest.mark.req("A9", "D23")
 @pytest.mark.parametrize("checks", [(), (lambda *_: None,), (lambda *_: "It touches a busy time.",)])
 @pytest.mark.parametrize(("second", "origin"), [('{"hour": 11}', "verified"), ("eleven", "observed")])
 def test_a_lesson_about_the_form_of_an_answer_is_verified_by_the_response_format(checks, second, origin):

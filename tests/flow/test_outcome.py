@@ -87,14 +87,18 @@ def test_attempts_are_listed_if_the_run_ended_badly(run, protocol):
     assert (outcome.answer, outcome.score) == ("10:00", 40)
 
 
-@pytest.mark.req("I2", "B11")
-def test_attempts_are_kept_where_the_run_raised(protocol):
-    model = RoleModel([say("10:00"), WrongKeyError("wrong key")], reflection())
-    agent = create_reflexion_agent(model, checks=[lambda *_: 40], protocol=protocol, checkpointer=InMemorySaver())
+@pytest.mark.req("I2", "I11", "B11")
+def test_attempts_are_kept_where_the_run_raised_and_its_last_one_is_in_the_event(desk, protocol):
+    model = RoleModel([say("10:00"), call("search", query="x"), WrongKeyError("wrong key")], reflection())
+    agent = create_reflexion_agent(
+        model, [desk.search], checks=[lambda *_: 40], protocol=protocol, checkpointer=InMemorySaver()
+    )
+    events = []
     with pytest.raises(WrongKeyError, match="wrong key"):
-        agent.invoke({"messages": [("user", "Plan an hour.")]}, THREAD)
+        events.extend(agent.stream({"messages": [("user", "Plan an hour.")]}, THREAD, stream_mode="custom"))
     (attempt,) = agent.get_state(THREAD).values["run"]["attempts"]
     assert (attempt["answer"], attempt["score"]) == ("10:00", 40)
+    assert [attempt["answer"] for attempt in events[-1]["outcome"]["attempts"]] == ["10:00", None]
 
 
 @pytest.mark.req("I5", "I6")

@@ -127,14 +127,19 @@ def test_a_new_plan_is_a_note_for_the_next_decision_and_costs_one_step(run, desk
 @pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.req("B7", "B9")
 def test_a_new_plan_in_the_words_of_the_callers_own_reader_is_in_the_next_decision(run, decided):
+    def book(plan: str) -> str:
+        """Book the hours of a plan."""
+        return f"booked {plan}"
+
     def read(reply: AIMessage) -> Decision:
         if reply.text == "PLAN 17":
             return Decision(action="replan", final="First the rooms, then the hours.")
-        return Decision(action="finish", final=reply.text)
+        return call("book", plan="seventeen") if reply.text == "BOOK 17" else say(reply.text)
 
-    model = RoleModel([AIMessage("PLAN 17"), AIMessage("11:00")])
-    run(model, protocol=read, controls=["replan"])
-    assert "PLAN 17\nFirst the rooms, then the hours." in decided(model)[1].text
+    model = RoleModel([AIMessage("PLAN 17"), AIMessage("BOOK 17"), AIMessage("11:00")])
+    run(model, [book], protocol=read, controls=["replan"])
+    turns = [message.text for message in decided(model)[2].messages if isinstance(message, AIMessage)]
+    assert turns == ["PLAN 17\nFirst the rooms, then the hours.", "BOOK 17"]
 
 
 @pytest.mark.graph_only("native tool calls alone, no controls")

@@ -58,7 +58,9 @@ def test_a_bad_field_is_asked_for_once_more_with_the_reason(run, desk, protocol,
 
 @pytest.mark.req("C1", "F9")
 @pytest.mark.fast_cases(2)
-@pytest.mark.parametrize("spoilt", ["nothing to read", {"patch_prompt": 3}, "", ConnectionError("down")])
+@pytest.mark.parametrize(
+    "spoilt", ["nothing to read", {"root_cause": "bad_plan"}, {"patch_prompt": 3}, "", ConnectionError("down")]
+)
 def test_a_reflection_that_stays_unreadable_is_dropped_counts_and_never_ends_the_run(run, desk, spoilt, reflected):
     desk.answers = lambda query: LookupError(f"no such day as {query}")
     model = RoleModel([call("search", query="Monday"), call("search", query="Friday"), say("11:00")], spoilt)

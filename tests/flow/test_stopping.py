@@ -133,6 +133,21 @@ def test_a_fallback_that_is_down_leaves_the_best_attempt_and_both_reasons(run):
 
 
 @pytest.mark.graph_only("no fallback")
+@pytest.mark.req("F8")
+def test_a_wrong_key_of_the_fallback_is_raised(run):
+    class WrongKeyError(Exception):
+        status_code = 401
+
+    with pytest.raises(WrongKeyError):
+        run(
+            RoleModel([say("10:00")]),
+            checks=[refuse],
+            fallback=RoleModel([WrongKeyError()]),
+            limits={"max_attempts": 1},
+        )
+
+
+@pytest.mark.graph_only("no fallback")
 @pytest.mark.req("F8", "B13")
 @pytest.mark.parametrize(
     "reply",

@@ -283,6 +283,13 @@ def test_only_when_the_shaping_fails_too_is_the_check_failed() -> None:
     assert [attempt.verdicts[0].check for attempt in outcome.attempts[:1]] == ["response_format"]
 
 
+def test_an_answer_under_a_schema_that_the_provider_enforces_is_not_put_into_shape() -> None:
+    model = native('{"city": "Oslo"}')
+    result = run(model, Weather, limits=Limits(max_attempts=1))
+    assert [failure.signal for failure in result["outcome"].failures] == ["check_failed"]
+    assert len(model.asked) == 1
+
+
 def test_an_answer_that_never_fits_leaves_no_value() -> None:
     model = RoleModel(decide="It is warm.", other={"city": "Oslo"}, reflect=reflection("Answer with two fields."))
     result = run(model, Weather, limits=Limits(max_attempts=2))

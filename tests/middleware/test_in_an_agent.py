@@ -24,6 +24,7 @@ from langchain.agents.middleware import (
     wrap_model_call,
     wrap_tool_call,
 )
+from langchain.agents.structured_output import StructuredOutputValidationError, ToolStrategy
 from langchain_core import messages
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
@@ -191,6 +192,13 @@ def test_a_loop_is_reflected_on_then_blocked_and_then_ends_the_run():
     assert "repeated the same calls" in result["messages"][-1].text
 
 
+@pytest.mark.req("M1", "F1")
+def test_the_steps_of_a_run_are_limited_if_the_caller_limits_them():
+    model = RoleModel([call("search", query="Tuesday"), call("search", query="Friday")])
+    outcome = agent_with(model, limits=Limits(max_steps=1)).invoke(TASK)["outcome"]
+    assert (outcome.stop_reason, len(model.asked)) == ("max_steps", 1)
+
+
 @pytest.mark.req("M1", "F2")
 def test_a_run_without_an_accepted_answer_says_so_in_its_last_message_and_in_the_outcome():
     plans = [reflection("Take eleven."), reflection("Look at the calendar first.")]
@@ -313,6 +321,13 @@ def test_a_direct_answer_next_to_another_call_goes_to_the_model_as_without_the_m
     )
     assert [m.text for m in result["messages"]] == [m.text for m in plain["messages"]]
     assert (result["outcome"].answer, result["outcome"].failures) == ("11:00", [])
+
+
+@pytest.mark.req("M1")
+def test_an_answer_that_does_not_fit_is_raised_if_the_caller_wants_it_so():
+    form = ToolStrategy(Plan, handle_errors=False)
+    with pytest.raises(StructuredOutputValidationError):
+        agent_with(RoleModel([call("Plan", day="Tuesday")]), response_format=form).invoke(TASK)
 
 
 @pytest.mark.req("M1")

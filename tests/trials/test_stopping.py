@@ -9,6 +9,7 @@ import pytest
 from langchain.agents import create_agent
 from langchain_core.tools import tool
 
+from langgraph_reflexion import Limits, create_reflexion_agent
 from langgraph_reflexion.testing import RoleModel, call, say
 
 ASKED = {"messages": [("user", "Who invented the telephone?")]}
@@ -80,6 +81,14 @@ def test_a_token_budget_ends_a_trial_with_what_was_done(tried, scores, student):
     assert seen.ending == ("failure", "token_budget")
     assert seen.outcome.usage.total == 300
     assert (seen.outcome.best.answer, len(seen.outcome.attempts)) == ("three", 3)
+
+
+@pytest.mark.req("F13")
+def test_a_token_budget_that_the_last_attempt_of_an_agent_spent_is_why_the_trial_stopped(tried):
+    model = RoleModel([say("1876")], usage=(70, 30))
+    worker = create_reflexion_agent(model, checks=[lambda *_: False], limits=Limits(max_attempts=1))
+    seen = tried(worker, checks=[lambda *_: True], limits={"max_attempts": 1, "token_budget": 100})
+    assert seen.ending == ("failure", "token_budget")
 
 
 @pytest.mark.req("F13", "K1")

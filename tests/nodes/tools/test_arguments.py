@@ -215,6 +215,11 @@ WRONG: dict[str, tuple[BaseTool, dict[str, Any], str]] = {
     "data: too long": (remote, {"query": "T" * 30}, "`query`: 'TTTTTTTTTTTTTTTTTTTTTTTTTTTTTT' is too long"),
     "data: too short": (remote, {"query": "", "days": []}, "`days`: [] "),
     "data: the pattern": (remote, {"query": "tue"}, "`query`: 'tue' does not match '^[A-Z]'"),
+    "data: beside a pattern that is none in Python": (
+        from_schema({"properties": {"a": {"pattern": r"^\p{L}"}, "b": {"type": "integer"}}}),
+        {"a": "x", "b": "y"},
+        "`b`: 'y' is not of type 'integer'",
+    ),
     "data: outside the set": (
         remote,
         {"query": "Tue", "days": ["Sun"]},
