@@ -34,7 +34,7 @@ def history(shelf: Shelf, lesson: str) -> Plan[list[Change]]:
     while wanted:
         more = yield from shelf.read_some([id for id in wanted if id not in chain])
         chain |= more
-        wanted = [id for former in more.values() for id in former.lesson.supersedes if id not in chain]
+        wanted = [id for former in more.values() for id in former.lesson.supersedes]
     changes = [change for entry in chain.values() for change in entry.evidence.changes]
     return sorted(changes, key=lambda change: (change.at, change.lesson != lesson))
 

@@ -329,7 +329,7 @@ class Foreign:
 
     def copied(self, text: str) -> str | None:
         """Why a text is a copy, or `None`."""
-        if not self._foreign.units or not text.strip():
+        if not self._foreign.units:
             return None
         plain = visible(text)
         disguised = (*decoded(plain), *readings(plain), *readings(text))

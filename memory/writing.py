@@ -124,7 +124,7 @@ def _merge_or_add(shelf: Shelf, new: Lesson, doubt: str, taught_by: str) -> Plan
     """Merge a new lesson into one that says the same, or add it. `taught_by` holds the words of its task."""
     items = yield from shelf.current_items()
     duplicate, opposites = duplicate_and_opposites(shelf, new, items)
-    if duplicate is None and shelf.has_vectors:
+    if duplicate is None:
         duplicate = yield from _duplicate_by_vectors(shelf, new, items)
     written = (yield from merge(shelf, duplicate, new, doubt, taught_by)) if duplicate is not None else None
     if duplicate is not None and written is not None and written.lesson is not None:
@@ -340,13 +340,12 @@ def new_record(
 def _consequences(shelf: Shelf, found: StoredLesson, items: Mapping[str, Item], opposites: list[str]) -> Plan[list[Op]]:
     """The writes to other lessons that follow from a new one. They go into its batch, so a crash leaves all or none."""
     new, ops = found.lesson, list[Op]()
-    if concerned := [key for key in (*new.supersedes, *opposites) if key in items]:
-        known = yield from shelf.read_some(concerned)
-        for key in dict.fromkeys(key for key in new.supersedes if key in known):
+    for key, old in (yield from shelf.read_some([*new.supersedes, *opposites])).items():
+        if key in new.supersedes:
             why = f"{new.id} takes its place"
-            ops += shelf.change_ops(known[key], "superseded", "superseded", by="writer", why=why, run=run_of(new))
-        others = [known[key] for key in opposites if key in known and key not in new.supersedes]
-        ops += _opposition(shelf, found, others)
+            ops += shelf.change_ops(old, "superseded", "superseded", by="writer", why=why, run=run_of(new))
+        else:
+            ops += _opposition(shelf, found, [old])
     live = sum(is_live(item) for key, item in items.items() if key not in new.supersedes)
     if live >= shelf.policy.max_kept:
         ops += yield from _evictions(shelf, found, run_of(new))

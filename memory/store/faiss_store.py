@@ -142,8 +142,6 @@ class FaissStore(BaseStore):
 
     def close(self) -> None:
         """Close the file. Closing twice is fine. Any other use after closing is a `StoreError`."""
-        if self._database.closed:
-            return
         threads, self._threads = self._threads, None
         if threads is not None and threads[0] == os.getpid():
             threads[1].shutdown(wait=True)

@@ -144,8 +144,7 @@ class VectorIndex:
                 elif data:
                     ids += [item] * (len(data) // (4 * self._settings.dims))
                     blobs.append(data)
-            if ids:
-                self._faiss.add_with_ids(self._normalize(self._matrix(blobs)), np.array(ids, np.int64))
+            self._faiss.add_with_ids(self._normalize(self._matrix(blobs)), np.array(ids, np.int64))
 
     def _matrix(self, blobs: list[bytes]) -> Floats:
         return np.frombuffer(b"".join(blobs), np.float32).reshape(-1, self._settings.dims)
