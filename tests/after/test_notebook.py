@@ -64,6 +64,8 @@ def test_statistics_count_the_findings_and_the_runs(on, store):
         65.0,
     )
     assert counts["by_category"] == {"tool_misuse": 2}
+    notebook.add(a_finding("The page was not read.", tool="read_page"))
+    assert notebook.statistics()["by_tool"] == {"read_page": 1}
 
 
 @pytest.mark.req("H6")
@@ -136,6 +138,8 @@ def test_the_oldest_go_when_there_are_too_many(on, store):
     assert [one["description"] for one in notebook.recent()] == left
     assert [one["description"] for one in ErrorNotebook(store, on.NAMESPACE).recent()] == left
     assert "alpha" not in notebook.rules_text()
+    with pytest.raises(ValueError, match="`max_kept` must be 1 or more, got 0"):
+        ErrorNotebook(store, on.NAMESPACE, max_kept=0)
 
 
 SAME = [
@@ -171,7 +175,9 @@ def test_different_mistakes_with_common_words_are_not_one_group(notebook):
         ]
     ):
         notebook.add(a_finding(description, suggestion), f"run-{i}")
-    assert notebook.statistics()["groups"] == 9
+    for tool in ("search", "book"):
+        notebook.add(a_finding("It was called with a date in the past.", tool=tool))
+    assert notebook.statistics()["groups"] == 11
 
 
 @pytest.mark.req("H7", "S13")
@@ -262,3 +268,5 @@ async def test_findings_can_be_removed_singly_and_by_age(on, store):
     for wrong in (5, datetime(2031, 3, 4)):
         with pytest.raises(ValueError, match="time zone"):
             notebook.remove_older(wrong)
+    with pytest.raises(ValueError, match="an age within the calendar"):
+        notebook.remove_older(timedelta.max)

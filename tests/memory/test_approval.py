@@ -50,6 +50,15 @@ def test_an_approved_lesson_is_shown_although_the_scan_would_hide_it(book: Lesso
     assert approval.why.startswith("exactly these words, although ")
 
 
+@pytest.mark.req("D15")
+def test_the_approval_of_a_lesson_that_nobody_doubted_names_no_doubt(book: LessonBook) -> None:
+    lesson = book.add(Lesson(kind="rule", text="Check the total of the invoice.", origin="told")).lesson
+    assert lesson is not None
+    book.retire(lesson.id, "it is old")
+    book.approve(lesson.id)
+    assert book.history(lesson.id)[-1].why == "exactly these words"
+
+
 @pytest.mark.req("D17")
 @pytest.mark.parametrize("fields", [{"text": WORSE}, {"when": WORSE}, {"tags": [WORSE]}])
 def test_words_that_another_program_puts_in_its_place_are_looked_at_again(

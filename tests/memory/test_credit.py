@@ -88,6 +88,16 @@ def test_a_run_counted_again_counts_once_and_its_last_end_stands(book: LessonBoo
     assert counts(book, mine) == (0, 0, 0), "at its last end it was not shown"
 
 
+@pytest.mark.req("I7", "D23")
+def test_losses_that_were_not_the_lessons_do_not_hold_it_back(book: LessonBook, mine: str) -> None:
+    for i in range(3):
+        book.credit(run(f"without {i}"))
+    for shown in ([mine], []):
+        for i in range(2):
+            book.credit(run(f"r{i}", False, shown=shown))
+        assert bool(book.recall("Propose a slot for the meeting that is not busy.")) == (not shown)
+
+
 @pytest.mark.req("A10")
 def test_feedback_turns_a_win_into_a_loss(book: LessonBook, mine: str) -> None:
     book.credit(run("r1", shown=[mine]))

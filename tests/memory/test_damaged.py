@@ -110,6 +110,7 @@ def test_a_damaged_record_of_all_evidence_is_made_again(book: LessonBook, part: 
         ("sum/x", {"type": "sum", "at": AT, "earlier": {"wins": "3"}, "runs": []}),
         ("sum/x", {"type": "sum", "at": AT, "earlier": {}, "runs": [{"run": 7, "at": AT, "result": "win"}]}),
         ("again/x", {"type": "run", "run": "x", "at": AT, "instead": "x", "result": "win", "withheld": False}),
+        ("source/told/x", {"type": "source", "origin": "told", "source": "x", "at": "2026-01-01T00:00:00"}),
         ("change/000009/aa", CHANGE | {"id": "nodot"}),
         ("change/000009/aa", CHANGE | {"after": None}),
         ("change/000009/aa", CHANGE | {"status": "active", "before": None}),
@@ -129,7 +130,8 @@ def test_a_damaged_note_of_changes_is_left_out(book: LessonBook) -> None:
     for i in range(60):
         book.store.put(("team", "lessons"), f"more-{i}", {"text": "x"})
     book.recall(TASK)
-    book.store.put((*EVIDENCE, "~changes"), "note", {"lessons": [["x"], {}]})
+    for key, ids in (("list", [["x"], {}]), ("number", 7)):
+        book.store.put((*EVIDENCE, "~changes"), key, {"lessons": ids})
     assert len(book.recall(TASK)) == 1
 
 

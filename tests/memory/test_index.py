@@ -34,6 +34,11 @@ def found(book: LessonBook, task: str) -> list[str]:
     return [lesson.text for lesson in book.recall(task)]
 
 
+def holding(word: str) -> list[Any]:
+    """Whatever in this process contains a word."""
+    return [held for held in gc.get_objects() if isinstance(held, (dict, set, frozenset)) and word in held]
+
+
 @pytest.mark.fast_cases(1)
 def test_a_book_that_has_looked_before_finds_what_a_new_one_finds(store: BaseStore) -> None:
     rng = random.Random(7)
@@ -71,8 +76,19 @@ def test_no_word_of_forgotten_lessons_that_had_the_same_occasion_stays_in_memory
     for lesson in book.lessons():
         book.forget(lesson.id)
     del lesson
-    held = [held for held in gc.get_objects() if isinstance(held, (dict, set, frozenset)) and "qanunet" in held]
-    assert held == []
+    assert holding("qanunet") == []
+
+
+@pytest.mark.req("D15", "O2")
+def test_no_word_of_a_lesson_that_another_program_deleted_stays_in_memory() -> None:
+    store = InMemoryStore()
+    book = LessonBook(store, ("team",))
+    lesson = book.add(a_rule("Dust it first.", when="qanunet")).lesson
+    assert lesson is not None
+    assert found(book, "polish the qanunet") == [lesson.text]
+    store.delete(("team", "lessons"), lesson.id)
+    assert found(book, "polish the qanunet") == []
+    assert holding("qanunet") == []
 
 
 @pytest.mark.req("D15")
@@ -146,6 +162,21 @@ def test_a_lesson_that_another_program_lets_expire_is_not_found_after_its_time(t
         assert found(book, "polish the dull violin") == []
         book.add(a_rule("Polish a kettle with vinegar.", when="a kettle is dull"))
         assert len(found(book, "polish the dull kettle")) == 1
+
+
+@pytest.mark.req("O2")
+def test_a_lesson_that_another_book_adds_to_many_is_known_at_once() -> None:
+    store = InMemoryStore()
+    ours, other = LessonBook(store, ("team",)), LessonBook(store, ("team",))
+    for verb in VERBS:
+        for noun in NOUNS[:4]:
+            other.add(a_rule(f"To {verb} a {noun}, take its lid off.", when=f"a {noun} is new"))
+    assert found(ours, "polish the dull violin") == []
+    lesson = other.add(a_rule("Polish a violin with a soft cloth.", when="a violin is dull")).lesson
+    assert lesson is not None
+    assert found(ours, "polish the dull violin") == [lesson.text]
+    other.retire(lesson.id, "not wanted")
+    assert found(ours, "polish the dull violin") == []
 
 
 @pytest.mark.fast_cases(1)

@@ -81,6 +81,15 @@ def test_a_former_value_that_a_person_brings_back_takes_the_place_of_the_present
     assert len(book.lessons(status="superseded")) == 1
 
 
+@pytest.mark.req("D15")
+def test_the_history_of_a_named_entry_begins_with_all_its_former_values(book: LessonBook, clock: Any) -> None:
+    for base in ("MySQL", "PostgreSQL", "SQLite"):
+        present = book.add(a_rule(f"The orders are kept in {base}.", kind="project", name="order-base")).lesson
+        clock.pass_by(minutes=1)
+    former = [change for change in book.history(present.id) if change.lesson != present.id]
+    assert [change.action for change in former] == ["added", "added", "superseded", "superseded"]
+
+
 def test_only_what_is_set_aside_is_restored(book: LessonBook, mine: str) -> None:
     with pytest.raises(ValueError, match="candidate"):
         book.restore(mine)

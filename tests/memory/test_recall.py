@@ -496,6 +496,15 @@ async def test_topics_may_be_async_and_a_sync_call_then_warns(book_on: Any, capl
     assert "because `topics` failed: NeedsAsyncError" in caplog.text
 
 
+@pytest.mark.req("D10")
+def test_a_topic_that_is_no_text_counts_as_none(book_on: Any, caplog: pytest.LogCaptureFixture) -> None:
+    book = book_on(InMemoryStore(), topics=len)
+    lesson = book.add(a_rule(SLOT, when="proposing a time for a meeting")).lesson
+    assert book.recall("Propose a time for the meeting.") == [lesson]
+    book.credit(Episode(id="r", task="Propose a time for the meeting.", success=True, shown=[lesson.id]))
+    assert "`topics` failed: TypeError: it must return a word, got 31" in caplog.text
+
+
 @pytest.mark.req("D10", "D13")
 @pytest.mark.parametrize("topic", ["other", "how-to", " refund ", "r" * 100])
 def test_a_topic_of_a_common_word_or_one_that_is_tidied_finds_its_lessons(book_on: Any, topic: str) -> None:
@@ -534,6 +543,7 @@ def test_a_lesson_that_holds_for_a_kind_of_task_is_offered_where_nothing_nearer_
     book.add(a_rule("Copy the dependencies before the sources.", when="writing a Dockerfile", topic="coding"))
     book.add(a_rule("Look for the patent before you name the inventor.", when="asked who invented something",
                     topic="search"))  # fmt: skip
+    book.add(a_rule("Name the unit of each figure.", when="answering a question", topic="maths"))
     assert texts(book.recall("Write a Python program that reverses a string.")) == [loop]
     assert "patent" in texts(book.recall("Who invented the light bulb?"))[0]
     universal = book.add(a_rule("Convert both rates before you compare them.", when="asked about loans")).lesson
@@ -772,6 +782,9 @@ def test_a_template_or_a_document_around_the_task_that_taught_a_lesson_finds_not
     assert texts(book.recall(f"{template}Is the soil of our bed sour?")) == [SOIL]
     report = "The gardener said that the soil was sour. " * 8 + "The bus to the harbour was late. " * 8
     assert not book.recall(f"{report}\nQuestion: When does the ferry leave?")
+    letter = "The last tram to the airport was late, cold, dirty and crowded. " * 10
+    taught(book, f"{letter}\nQuestion: Which tulips bloom in April?", "run-4")
+    assert not book.recall("Why was the last tram to the airport late, cold, dirty and crowded?")
 
 
 @pytest.mark.req("D17")

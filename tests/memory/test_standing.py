@@ -478,6 +478,18 @@ def test_tasks_in_which_a_lesson_fixed_its_failure_count_as_tasks_that_taught_it
     assert [one.id for one in book.recall(guests)] == [lesson.id]
 
 
+def test_a_run_that_is_no_longer_kept_is_not_one_in_which_a_lesson_fixed_its_failure(
+    book: LessonBook, clock: Any
+) -> None:
+    lesson = remedy(book, "Give a weekday, never a date.", when="the tool rejects a date")
+    for task in ("Plan the press meeting.", "Invite twenty guests to the garden."):
+        clock.pass_by(minutes=1)
+        mended = {"task": task, "success": True, "status": "success", "recalled_at": {lesson.id: 2}}
+        book.credit(Episode(id=task, shown=[lesson.id], failures=[REFUSED], **mended))
+        book.store.delete((*book.namespace, "episodes"), task)
+        assert book.recall(task) == []
+
+
 @pytest.mark.req("D4")
 @pytest.mark.parametrize("task", ["Who invented the telephone?", "谁发明了电话？"])
 def test_a_short_question_that_comes_again_finds_the_lesson_that_it_taught(book: LessonBook, task: str) -> None:

@@ -134,6 +134,18 @@ def test_a_lesson_in_other_words_is_found_by_vectors_and_one_that_says_something
 
 
 @pytest.mark.req("D2")
+@pytest.mark.parametrize("retired", [True, False])
+def test_vectors_merge_nothing_into_a_lesson_of_another_kind_or_out_of_use(retired: bool) -> None:
+    store = InMemoryStore(index={"dims": 16, "embed": Meaning((UNITS, UNITS_AGAIN)), "fields": ["text"]})
+    book = LessonBook(store, ("team",))
+    first = book.add(a_rule(UNITS)).lesson
+    assert first is not None
+    if retired:
+        book.retire(first.id, "not wanted")
+    assert book.add(a_rule(UNITS_AGAIN, kind="rule" if retired else "pattern")).action == "added"
+
+
+@pytest.mark.req("D2")
 def test_a_model_that_finds_everything_alike_merges_little() -> None:
     texts = [f"Polish the {noun} before the guests arrive." for noun in NOUNS]
     store = InMemoryStore(index={"dims": 16, "embed": Meaning((*texts, UNITS, SLOT)), "fields": ["text"]})
@@ -242,6 +254,7 @@ def test_two_who_add_the_same_at_once_keep_the_tasks_of_both(book_on: Any, inter
     book.add(a_rule("Check the calendar of the hall before booking it."), task="Reserve the zebra room downtown.")
     for task in ("Plan a giraffe parade tomorrow.", "Reserve the zebra room downtown."):
         assert len(book.recall(task)) == 1
+    assert sorted(lesson.status for lesson in book.lessons()) == ["candidate", "superseded"]
 
 
 @pytest.mark.req("D18", "I8")

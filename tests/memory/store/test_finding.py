@@ -165,7 +165,8 @@ LESSONS = {
     ("query", "want"),
     [
         ("retrying requests", "retry"), ("mesurement", "units"), ("closeCursor", "cursor"), ("如何翻页", "page"),
-        ("transactions commit", "cursor"), ("volcano", None), ("how do you do it", None), ("", "retry"),
+        ("transactions commit", "cursor"), ("volcano", None), ("candle", None), ("how do you do it", None),
+        ("", "retry"),
     ],
 )  # fmt: skip
 def test_words_find_what_they_are_about_and_nothing_else(store: FaissStore, query: str, want: str | None) -> None:
@@ -185,6 +186,14 @@ def test_fusing_lifts_what_both_rankings_like(opened: Opened, index: Any) -> Non
     found = store.search(NS, query="zanzibar @.3")
     assert keys(found)[0] == "both"
     assert {item.key: round(item.score, 2) for item in found} == {"near": 1.0, "both": 0.98, "far": -0.13}
+
+
+def test_fusing_counts_the_places_in_both_rankings(opened: Opened, index: Any) -> None:
+    store = opened(index={**index, "rank": "fused"})
+    store.put(NS, "nearest", {"text": "zanzibar @.31"})
+    store.put(NS, "both", {"text": "zanzibar meadow volcano @.4"})
+    store.put(NS, "far", {"text": "zanzibar meadow @.8"})
+    assert keys(store.search(NS, query="zanzibar meadow volcano @.3")) == ["both", "nearest", "far"]
 
 
 def test_items_that_words_rank_alike_share_a_place_when_rankings_are_fused(

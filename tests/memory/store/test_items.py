@@ -89,10 +89,15 @@ def test_a_body_that_is_not_json_is_refused_and_nothing_changes(store: FaissStor
     assert store.get(NS, "a").value == {"n": 1}
 
 
-def test_a_value_that_holds_itself_is_refused(store: FaissStore) -> None:
+def test_a_value_that_holds_itself_or_is_nested_too_deeply_is_refused(store: FaissStore) -> None:
     value: dict[str, Any] = {"n": 1}
     value["self"] = [value]
     with pytest.raises(ValueError, match="Circular"):
+        store.put(NS, "a", value)
+    value = {"n": 1}
+    for _ in range(100_000):
+        value = {"n": value}
+    with pytest.raises(ValueError, match="nested too deeply"):
         store.put(NS, "a", value)
     assert store.get(NS, "a") is None
 
@@ -101,6 +106,9 @@ def test_a_value_that_holds_itself_is_refused(store: FaissStore) -> None:
 def test_an_invalid_namespace_is_refused(store: FaissStore, namespace: Any) -> None:
     with pytest.raises(InvalidNamespaceError):
         store.put(namespace, "k", {"n": 1})
+    if namespace[:1] != ("langgraph",):  # a label that only the methods refuse
+        with pytest.raises(InvalidNamespaceError):
+            store.batch([PutOp(namespace, "k", {"n": 1})])
 
 
 def test_a_text_for_a_namespace_is_not_taken_for_its_letters(store: FaissStore) -> None:
