@@ -11,12 +11,19 @@ import httpx
 import pytest
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion import Episode, Failure, Lesson, LessonBook
+from langgraph_reflexion import Episode, Failure, Lesson, LessonBook, create_reflexion_agent
 from langgraph_reflexion.server import app
 from langgraph_reflexion.server.local import local_app
+from langgraph_reflexion.testing import RoleModel, call, reflection, say
 
 pytestmark = pytest.mark.req("N1")
 RULE = "Give the calendar a weekday, never a date."
+REFLECTION = reflection("Give the weekday.", memory_to_write=[{"kind": "rule", "text": RULE}])
+
+
+def look() -> str:
+    """Look up the calendar."""
+    raise ValueError("no weekday")
 
 
 @pytest.fixture
@@ -98,6 +105,19 @@ async def test_nobody_names_a_user_where_the_server_authenticates_on_its_own_rou
         assert [one["text"] for one in (await here.get("/memory/planner/lessons")).json()] == [RULE]
 
 
+async def test_the_lessons_of_an_agent_with_a_dot_in_its_name_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = InMemoryStore()
+    agent = create_reflexion_agent(RoleModel([call("look"), say("11:00")], REFLECTION), [look], store=store, name="a.b")
+    (id,) = agent.invoke({"messages": [("user", "When?")]})["outcome"].lessons_written
+
+    async def get_store() -> Any:
+        return store
+
+    monkeypatch.setitem(sys.modules, "langgraph_api.store", SimpleNamespace(get_store=get_store))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://server") as here:
+        assert [one["id"] for one in (await here.get("/memory/a.b/lessons")).json()] == [id]
+
+
 @pytest.mark.req("J2", "D23")
 async def test_a_search_is_read_page_by_page_and_a_filter_takes_several_values(book: LessonBook) -> None:
     book.add(Lesson(kind="pattern", text="Ask the calendar for one weekday after another.", when="planning a meeting"))
@@ -106,6 +126,7 @@ async def test_a_search_is_read_page_by_page_and_a_filter_takes_several_values(b
         pages = [(await here.get(path)).json() for path in asked]
         both = (await here.get("/lessons?kind=rule&kind=pattern")).json()
     assert sorted(found["id"] for page in pages for found in page) == sorted(lesson.id for lesson in book.lessons())
+    assert all(0 < found["score"] <= 1 for page in pages for found in page)
     assert [found["kind"] for found in both] == ["rule", "pattern"]
 
 

@@ -149,11 +149,8 @@ async def _book(request: Request, known: Sequence[str] = ()) -> LessonBook:
     if named is not None and (user is not None or authenticates()):
         raise HTTPException(403, "`user` works only without authentication; here the server knows the user")
     user = user or named
-    namespace = ("reflexion", request.path_params["agent"], *([label(user)] if user else []))
-    try:
-        return LessonBook(await server_store(), namespace)
-    except ValueError as fault:
-        raise HTTPException(422, str(fault)) from fault
+    labels = map(label, [request.path_params["agent"], *([user] if user else [])])
+    return LessonBook(await server_store(), ("reflexion", *labels))
 
 
 async def _lesson_after(request: Request, action: Action) -> Response:
