@@ -228,8 +228,6 @@ def merge_run(left: RunFields, right: RunFields) -> RunFields:
     out: RunFields = {**left, **right}
     if "handoffs" in right:  # written by the calls of one turn at once
         out["handoffs"] = [*left.get("handoffs", []), *right["handoffs"]]
-    if "resumed_at" in right:
-        out["resumed_at"] = max(left.get("resumed_at", 0.0), right["resumed_at"])
     return out
 
 

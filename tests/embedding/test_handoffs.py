@@ -292,16 +292,24 @@ def test_a_handoffs_messages_may_come_in_any_form(form: str, valid: Callable[[An
 
 
 @pytest.mark.req("G1")
-def test_two_handoffs_in_one_turn_have_the_conversation_once(valid: Callable[[Any], None]) -> None:
+def test_two_handoffs_in_one_turn_both_leave_and_have_the_conversation_once(valid: Callable[[Any], None]) -> None:
     class Appending(TypedDict, total=False):
         messages: Annotated[list[AnyMessage], operator.add]
         desk: str
 
-    agent = create_reflexion_agent(RoleModel(calls(("to_refunds", {}), ("to_refunds", {}))), [to_refunds])
+    @tool
+    def to_sales(tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+        """Hand over to the sales desk."""
+        done = ToolMessage("Over to sales.", tool_call_id=tool_call_id, name="to_sales")
+        return Command(goto="sales", graph=Command.PARENT, update={"messages": [done]})
+
+    agent = create_reflexion_agent(RoleModel(calls(("to_refunds", {}), ("to_sales", {}))), [to_refunds, to_sales])
     graph = StateGraph(Appending)
-    graph.add_node("front", agent, destinations=("refunds",))
+    graph.add_node("front", agent, destinations=("refunds", "sales"))
     graph.add_node("refunds", lambda _state: {"messages": [AIMessage("refunded")]})
+    graph.add_node("sales", lambda _state: {"messages": [AIMessage("sold")]})
     graph.add_edge(START, "front")
-    result = graph.compile().invoke({"messages": [HumanMessage("Money back, twice.")]})
+    result = graph.compile().invoke({"messages": [HumanMessage("Money back, and another one.")]})
     valid(result["messages"])
-    assert [message.type for message in result["messages"][1:]] == ["human", "ai", "tool", "tool", "ai"]
+    assert [message.type for message in result["messages"][1:-2]] == ["human", "ai", "tool", "tool"]
+    assert {message.text for message in result["messages"][-2:]} == {"refunded", "sold"}

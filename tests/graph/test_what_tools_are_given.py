@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 import pytest
@@ -290,12 +291,19 @@ async def test_a_tool_pauses_for_a_person_and_its_neighbours_run_once(method: st
 
 
 def test_a_tool_that_pauses_may_update_the_state_when_it_is_answered() -> None:
+    now = [datetime(2031, 3, 4, tzinfo=UTC)]
     agent = create_reflexion_agent(
-        ScriptedModel([call("rename"), "done"]), [rename], state_schema=Trip, checkpointer=InMemorySaver()
+        ScriptedModel([call("rename"), "done"]),
+        [rename],
+        state_schema=Trip,
+        checkpointer=InMemorySaver(),
+        clock=lambda: now[0],
     )
     config: RunnableConfig = {"configurable": {"thread_id": "t"}}
     agent.invoke({"messages": [HumanMessage("hello")]}, config)
-    assert agent.invoke(Command(resume="Rome"), config)["city"] == "Rome"
+    now[0] += timedelta(hours=1)
+    result = agent.invoke(Command(resume="Rome"), config)
+    assert (result["city"], result["outcome"].seconds) == ("Rome", 0)
 
 
 @pytest.mark.parametrize("method", ["invoke", "ainvoke"])
