@@ -134,6 +134,14 @@ def test_a_useless_lesson_is_refused_with_the_reason(text: str, reason: str) -> 
     assert reason in (said_of(text) or "")
 
 
+def test_a_long_answer_in_nearly_the_same_words_is_not_kept() -> None:
+    answer = (
+        "The pump in the cellar failed on nine days in March. A technician came twice, replaced the valve, cleaned the "
+        "filter and left a note that the boiler, which is older than the house, will not last another winter."
+    )
+    assert refusal(a_rule(answer.replace("came twice", "visited twice")), None, answer) is not None
+
+
 def test_a_detail_of_the_task_is_not_kept_in_when_either() -> None:
     assert refusal(a_rule("Check the room first.", when="booking for Quibbleton"), TASK) is not None
 
@@ -150,12 +158,13 @@ def test_advice_whose_when_repeats_the_task_is_kept_without_the_when() -> None:
     assert book.add(a_rule("Tell Quibbleton first.", when="booking a room"), task=TASK).action == "refused"
 
 
-def test_quoted_dots_in_a_task_are_no_detail_of_it() -> None:
+def test_what_a_task_quotes_is_a_detail_of_it_unless_it_is_only_dots() -> None:
+    assert refusal(a_rule("Look up zimtsterne first."), 'Translate "zimtsterne" for the menu.') is not None
     assert refusal(a_rule("Give each sentence one idea."), 'Finish the sentence "...", please.') is None
 
 
 def test_a_heading_in_capitals_names_nobody() -> None:
-    assert refusal(a_rule("Give each stanza of a poem one image."), "Write A Poem About The Sea") is None
+    assert refusal(a_rule("Autumn needs one image."), "Write A Short Poem About The Autumn Harbour") is None
 
 
 @pytest.mark.req("D2")

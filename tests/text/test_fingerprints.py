@@ -62,6 +62,7 @@ def test_it_can_be_read() -> None:
 def test_the_arguments_of_the_call_are_literals_too() -> None:
     one = fingerprint("tool_error", "search", "next Friday is no weekday", literals=["next Friday"])
     assert one == fingerprint("tool_error", "search", "some day is no weekday", literals=["some day"])
+    assert len({fingerprint("tool_error", "search", "not a file", literals=[given]) for given in ("a", "b", "")}) == 1
 
 
 @pytest.mark.req("K5")

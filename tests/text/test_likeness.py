@@ -47,7 +47,12 @@ OTHER = [
     ("Polish the violin before the guests arrive.", "Polish the glacier before the guests arrive."),
     ("Choose option B.", "Choose option C."),
     ("Book room A for guests.", "Book room B for guests."),
+    (
+        "Check the first 3 rows of each table before you join them.",
+        "Check the first rows of each table before you join them.",
+    ),
     ("先试A方案。", "先试B方案。"),
+    ("用收入除成本。", "用成本除收入。"),
     ("先试Ａ方案。", "先试Ｂ方案。"),
     ("Call A before B.", "Call B before A."),
     ("E方案优先。", "K方案优先。"),

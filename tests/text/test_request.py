@@ -46,9 +46,9 @@ def test_sentences_further_from_the_request_count_less() -> None:
 
 def test_sentences_that_most_earlier_tasks_hold_are_no_request() -> None:
     past = [TEMPLATE.format(task) for task in ("Name the river.", "Move my flight.", "Write a haiku.")]
-    assert request(TEMPLATE.format("Rotate the picture by ninety degrees."), past) == [
-        "Rotate the picture by ninety degrees."
-    ]
+    task = TEMPLATE.format("Rotate the picture by ninety degrees.")
+    assert request(task, past) == ["Rotate the picture by ninety degrees."]
+    assert request(task, past[:2]) == request(task)
 
 
 def test_a_short_task_is_all_request_and_so_is_one_seen_before() -> None:

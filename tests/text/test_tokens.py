@@ -14,6 +14,7 @@ from langgraph_reflexion.text.tokens import count_tokens, fold, stem, tokens
     [
         ("propose", "proposes", "proposed", "proposing"),
         ("query", "queries", "querying"),
+        ("try", "tries", "trying"),
         ("page", "pages", "paged", "paging"),
         ("plan", "plans", "planned", "planning"),
         ("fetch", "fetches", "fetched", "fetching"),
@@ -37,6 +38,7 @@ def test_stop_words_are_no_tokens() -> None:
 def test_chinese_is_read_in_pairs_of_characters() -> None:
     assert {"会议", "忙碌"} <= set(tokens("提议会议时间之前，先检查所有忙碌时段。"))
     assert tokens("猫") == ["猫"]
+    assert not tokens("我们应该")
     assert not set(tokens("写一首关于企鹅的诗。")) & set(tokens("相加之前先把长度换算成同一单位。"))
 
 

@@ -57,7 +57,7 @@ class Broken:
     start: int
     at: int
     end: int
-    """Where its braces are closed, without regard to quotes."""
+    """Where to read on: where its braces are closed, without regard to quotes, or after a bracket in prose."""
     why: str
     fields: dict[str, Any] = field(default_factory=dict)
     """The fields of the outermost object that were read."""
@@ -71,7 +71,7 @@ class Broken:
     @property
     def keys(self) -> frozenset[str]:
         """The keys of the outermost object, including that of a value that could not be read."""
-        return frozenset(key for key in (*self.fields, self.open_key) if key)
+        return frozenset((*self.fields, self.open_key))
 
 
 class JsonError(ValueError):
@@ -162,8 +162,7 @@ def values_in(text: str) -> Iterator[Parsed | Broken]:
         yield found
         if isinstance(found, Broken) and found.certain:
             return
-        # A bracket in prose is ignored. Code in braces is skipped as a whole.
-        at = found.end if isinstance(found, Parsed) or found.keys else opening.end()
+        at = found.end
 
 
 def only_value(text: str) -> Parsed | Broken:

@@ -177,7 +177,7 @@ def retold_detail(text: str, task: str) -> str | None:
 def gives_away(text: str, answer: str) -> bool:
     """Whether the text contains the answer: a distinctive one verbatim, a long one in nearly the same words."""
     folded_answer, folded = fold(answer), fold(text)
-    if not folded_answer or len(folded_answer) > 200:
+    if len(folded_answer) > 200:
         return likeness(text, answer[:2000]) >= 0.7
     if not folded_answer.isascii():
         return len(folded_answer) > 1 and folded_answer in folded
@@ -198,8 +198,7 @@ def _mask(found: re.Match[str]) -> str:
 def _last_line(text: str) -> str:
     """The last line of a traceback, because the frames above it say where, not what."""
     if "Traceback (most recent call last)" in text:
-        lines = [line for line in text.strip().splitlines() if line.strip()]
-        return lines[-1][:MAX_FINGERPRINTED] if lines else ""
+        text = text.strip().splitlines()[-1]
     return text[:MAX_FINGERPRINTED]
 
 

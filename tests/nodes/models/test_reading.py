@@ -156,6 +156,21 @@ def test_a_control_that_was_left_out_is_refused_and_the_others_are_not_mentioned
     assert isinstance(read_object(question, controls=["ask_user"]), Decision)
 
 
+@pytest.mark.req("B3", "B4")
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"action": "tool_call"},
+        {"action": "tool_call", "calls": [{"name": "search", "args": {}, "id": "1"}], "final": "11:00"},
+        {"action": "finish", "calls": [{"name": "search", "args": {}, "id": "1"}], "final": "11:00"},
+        {"action": "finish"},
+    ],
+)
+def test_a_decision_of_a_callers_own_reader_does_one_thing(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"tool|final"):
+        Decision(**fields)
+
+
 # ---------------------------------------------------------------- what cannot be read
 
 UNREADABLE = {
@@ -285,11 +300,12 @@ VALUES: dict[str, tuple[str, Any]] = {
     "an object": ('{"a": 1}', {"a": 1}),
     "an object in prose": ('Here: {"a": 1}. Done.', {"a": 1}),
     "an object in a fence": ('```json\n{"a": 1}\n```', {"a": 1}),
+    "an object after prose in braces": ('Of {nothing}, or:\n```\nx = [1\n```\nit is {"a": 1}', {"a": 1}),
     "the fenced one of several": ('As {"b": 2, "c": 3} says:\n```\n{"a": 1}\n```', {"a": 1}),
     "the largest of several": ('{"b": 2} and {"a": 1, "c": [2]} and [1, 2, 3, 4, 5, 6, 7, 8]', {"a": 1, "c": [2]}),
     "a list": ("[1, 2.5, -3e2, True, None,]", [1, 2.5, -300.0, True, None]),
     "a list in prose": ("They are [1, 2].", [1, 2]),
-    "a number": (" 42 ", 42),
+    "a number": (" 12345678901234567 ", 12345678901234567),
     "null": ("null", None),
     "a string": ('"eleven"', "eleven"),
     "a long list of digits": ("[" + "1," * 20_000 + "1]", [1] * 20_001),
@@ -305,7 +321,18 @@ def test_a_value_of_any_shape_is_read_with_the_same_leniency(reply: str, value: 
 
 @pytest.mark.req("B9")
 @pytest.mark.parametrize(
-    "reply", ["", "eleven", '{"a": 1, "a": 2}', '{"a": {"b": 1}, "c": ', '{"a": Infinity}', '{"a", "b"}', "[" * 5_000]
+    "reply",
+    [
+        "",
+        "eleven",
+        '{"a": 1, "a": 2}',
+        '{"a": {"b": 1}, "c": ',
+        '{"a": Infinity}',
+        '{"a", "b"}',
+        "[1 2]",
+        '{"a": oops} {"b": 1}',
+        "[" * 5_000,
+    ],
 )
 def test_if_there_is_no_value_the_reason_is_given(reply: str) -> None:
     with pytest.raises(JsonError, match=r"^The reply .+\.$"):
