@@ -7,7 +7,7 @@ from concurrent.futures import wait
 
 import pytest
 
-from langgraph_reflexion.driver import OutOfTimeError, Wait, in_thread, start_thread
+from langgraph_reflexion.driver import OutOfTimeError, Wait, accepts, in_thread, start_thread
 
 
 def test_no_call_waits_for_another_to_end():
@@ -27,6 +27,11 @@ def test_a_call_past_its_time_raises_and_runs_on_in_its_thread():
         Wait(slow, lambda: None).within(0.01).call()
     go_on.set()
     assert ended.wait(timeout=30)
+
+
+def test_a_builtin_without_a_signature_may_be_called_with_anything():
+    assert accepts(str, None)
+    assert not accepts(lambda: None, None)
 
 
 async def test_stop_iteration_of_a_callers_function_reaches_the_loop_as_an_error():

@@ -246,6 +246,11 @@ def test_the_build_names_every_package():
     assert listed == sorted(name for name, file in modules().items() if file.name == "__init__.py")
 
 
+def test_the_package_has_its_public_names_and_no_others():
+    with pytest.raises(AttributeError, match=f"module '{NAME}' has no attribute 'Value'"):
+        _ = langgraph_reflexion.Value
+
+
 @pytest.mark.slow
 def test_a_strict_type_checker_finds_every_public_name(tmp_path):
     mypy = pytest.importorskip("mypy.api")

@@ -92,6 +92,7 @@ VALUES = [
     ("0.1 + 0.2", 0.3, True),
     ("float('nan')", float("nan"), True),
     ("(1, 2)", [1, 2], False),
+    ("[0.1 + 0.2]", [0.3], True),
     ("[1, (2, {3})]", [1, (2, {3})], True),
     ("{'a': [1.0], 2: None}", {2: None, "a": [1.0]}, True),
     ("{1: 1}", {True: 1}, False),
@@ -213,8 +214,9 @@ def test_a_hostile_answer_is_contained_reported_and_does_not_pass(trick):
 
 
 def test_values_are_shown_as_python_writes_them():
-    found = verdict("pass", ("[{1: {2}}, set(), frozenset({1})]", 0))
-    assert found.issues == ["[{1: {2}}, set(), frozenset({1})]: expected 0, got [{1: {2}}, set(), frozenset({1})]"]
+    found = verdict("pass", ("[{1: {2}}, set(), frozenset({1})]", 10**9999))
+    listed = "[{1: {2}}, set(), frozenset({1})]"
+    assert found.issues == [f"{listed}: expected a whole number of 33216 bits, got {listed}"]
 
 
 @pytest.mark.req("K7")
@@ -278,6 +280,11 @@ def test_nothing_of_the_environment_reaches_the_code(monkeypatch):
 
 WAYS = [way for way in sandbox._candidates() if way.prefix and sandbox._works(way)]
 """How code can be isolated on this machine."""
+
+
+@pytest.mark.req("K7")
+def test_code_is_isolated_in_the_first_way_that_works_here():
+    assert find_isolation() == WAYS[0] if WAYS else find_isolation().missing
 
 
 @pytest.fixture(params=WAYS or [None], ids=lambda way: Path(way.prefix[0]).name if way else "none")

@@ -31,6 +31,8 @@ def verdict_on(answer, task=TASK, seen=SEEN):
         ("Edith Barlow, in 1876.", "Barlow"),
         ("It was Edith Marlow, in 1867.", "1867"),
         ("On 8 March 1876.", "8 March 1876"),
+        ("On 7 May 1876.", "7 May 1876"),
+        ("In about 1870.", "1870"),
         ("Patented on 7 March 1876, and renewed on 9 May 1880.", "9 May 1880"),
         ("Marlow patented it in Bradford.", "Bradford"),
         ('She said: "It runs, go away."', "It runs, go away."),
@@ -103,13 +105,14 @@ def test_numbers_are_compared_as_other_languages_write_them(seen, right, wrong):
         ("J.R.R. Tolkien wrote it.", "JRR Tolkien", True),
         ("JRR Tolkien wrote it.", "J.R.R. Tolkien", True),
         ("JRR Tolkien wrote it.", "J.B.B. Tolkien", False),
+        ("Antonín Dvořák wrote it.", "Antonin Dvorak", True),
         ("It is 0.50 metres long.", "0.5 m long", True),
         ("One is 318 metres high, the other 330 metres.", "12 m higher", True),
         ("One is 318 metres high, the other 330 metres.", "13 m higher", False),
         ("It cost 1,200,000 dollars.", "$1.2m", True),
     ],
 )
-def test_abbreviations_need_no_dots_and_metres_are_no_millions(seen, answer, fine):
+def test_names_need_no_dots_and_accents_and_metres_are_no_millions(seen, answer, fine):
     assert verdict_on(answer, "How much higher is it, and whose?", [seen]).passed is fine
 
 
@@ -155,6 +158,9 @@ def test_a_number_may_follow_where_the_question_asks_to_compute():
     assert verdict_on("21 years", "How many years was the seat at Port Ames?").passed
     assert verdict_on("Twenty-one", "How many years was the seat at Port Ames?").passed
     assert verdict_on("23 years", "How many years was the seat at Port Ames?").passed is False
+    rooms = ("The red room holds 10 people, the blue room 20, the hall 42.",)
+    assert verdict_on("3 rooms", "How many rooms are there?", rooms).passed
+    assert verdict_on("72 people", "How many people do they hold in total?", rooms).passed
     sales = ("Sales rose from $2.5 million to $3 million.",)
     assert verdict_on("By 20 %", "By how much did sales rise in percent?", sales).passed
     assert verdict_on("By 25 %", "By how much did sales rise in percent?", sales).passed is False

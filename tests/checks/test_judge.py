@@ -7,6 +7,7 @@ import time
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.runnables import RunnableLambda
 from langgraph.graph import START, StateGraph
 from pydantic import BaseModel
 from typing_extensions import TypedDict
@@ -120,7 +121,8 @@ def test_issues_dimensions_and_feedback_are_read_under_each_of_their_names():
     verdict = read_verdict(
         '{"success": false, "score": 40, "overall_feedback": "No year.", "specific_issues": [{"issue": "vague"}],'
         ' "improvement_suggestions": ["Name the year.", "And where."],'
-        ' "dimensions": [{"name": "clarity", "score": 130, "feedback": "Plain."}, {"name": "depth", "score": "?"}]}'
+        ' "dimensions": [{"name": "clarity", "score": 130, "feedback": "Plain."}, {"name": "depth", "score": "?"},'
+        ' "tone", {"score": 1}]}'
     )
     assert verdict.feedback == "No year."
     assert verdict.issues[:4] == ["vague", "Name the year.", "And where.", "the score of depth cannot be read"]
@@ -157,6 +159,8 @@ def test_a_judge_may_have_an_output_format_of_its_own():
 
     judge = ScriptedModel([call("Grade", passed=True, score=90)], profile={"structured_output": True})
     assert asked(llm_judge(judge.with_structured_output(Grade))).score == 90
+    piped = RunnableLambda(list) | ScriptedModel([FINE], profile={"structured_output": True})
+    assert asked(llm_judge(piped)).score == 90
 
 
 class Said(TypedDict):
@@ -399,7 +403,9 @@ def test_long_answers_agree_if_they_say_the_same_in_other_words():
     paraphrase = "In March 1876 Alexander Graham Bell patented the telephone, which he had invented."
     other = "Antonio Meucci invented the telephone and filed a caveat for it in December 1871."
     for given, passed in ((paraphrase, True), (other, False)):
-        assert consistent(k=1, model=ScriptedModel([given]))(answer, Run(task=TASK)).passed is passed
+        model = ScriptedModel([given], profile={"structured_output": True})
+        assert consistent(k=1, model=model)(answer, Run(task=TASK)).passed is passed
+        assert model.asked[0].schema is None, "the answer is a text"
 
 
 @pytest.mark.req("E3")

@@ -77,7 +77,11 @@ def test_a_file_is_not_opened_under_another_name(code):
 def test_one_function_of_a_module_can_be_forbidden():
     assert not verdict_on("from os import *\nsystem('true')", "os.system").passed
     assert verdict_on("import os\nos.getcwd()", "os.system").passed
-    for code in ("import os\nos.system('x')", "from os import system as s", "import os as o\nrun = o.system\nrun('x')"):
+    for code in (
+        "import os.path\nos.system('x')",
+        "from os import system as s",
+        "import os as o\nrun = o.system\nrun('x')",
+    ):
         assert "os.system" in verdict_on(code, "os.system").issues[0]
 
 

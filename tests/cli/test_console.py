@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from datetime import datetime
 
 import pytest
 
-from langgraph_reflexion.cli.console import ANSI, Page, shorten
+from langgraph_reflexion.cli.console import ANSI, Page, format_value, shorten
 
 HEAD = ("ID", "LESSON")
 ROWS = [("a1", "Read the [red]units[/red] first, then convert."), ("b2", "提议会议时间之前，先检查所有忙碌时段。")]
@@ -104,6 +105,21 @@ def test_control_characters_do_not_reach_a_terminal(hidden):
     page.table(HEAD, [("a", f"be{hidden}fore")])
     page.data({"text": f"be{hidden}fore"})
     assert not set(hidden) & set("\x1b\x07\x9b\r\u202e\u2066\x00") & set(file.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (datetime(2031, 3, 4, 12, 0), "2031-03-04 12:00"),
+        (["a", "b"], "a, b"),
+        ({"signal": "loop", "tool": None, "tags": ["a"]}, "signal loop, tags a"),
+        (0.5, "0.5"),
+        (0, "0"),
+        (None, ""),
+    ],
+)
+def test_a_value_is_written_for_people(value, text):
+    assert format_value(value) == text
 
 
 def test_a_long_text_is_cut_and_the_cut_says_so():

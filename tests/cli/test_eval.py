@@ -41,6 +41,9 @@ def test_a_speed_up_is_measured_against_one_at_a_time_or_not_printed(capsys: pyt
     run_cli(capsys, *words, "--out", "alone", "--concurrency", "1")
     assert "as fast" not in run_cli(capsys, *words, "--out", "together")
     assert "as fast" not in run_cli(capsys, "compare", "together", "together")
+    for limit in ("2", "4"):
+        run_cli(capsys, *words, "--out", "parts", "--concurrency", "1", "--limit", limit)
+    assert "as fast" not in run_cli(capsys, "compare", "parts", "together"), "it was not timed as a whole"
     assert re.search(
         r"Measured speed-up: .* one at a time, .* with 20 at once, [\d.]+ × as fast",
         run_cli(capsys, "compare", "alone", "together"),
@@ -254,7 +257,7 @@ def test_answers_that_the_judge_could_not_judge_are_not_counted_as_wrong(capsys:
         assert "4 tasks broke" in printed
         assert "Incorrect API key" in printed
         wrong = False
-        run_cli(capsys, *words)
+        assert "done already" not in run_cli(capsys, *words)
     assert all(result.solved_at == 1 for result in load_results(Path("eval-towns"))["cot"])
 
 
@@ -265,6 +268,7 @@ def test_more_of_the_same_tasks_and_other_set_ups_continue_in_the_same_folder(ca
     printed = run_cli(capsys, *words, "--setups", "cot,react")
     assert "3 of 8 are done already" in printed
     assert sum(len(found) for found in load_results(Path("eval-towns")).values()) == 8
+    assert "2 of 2 are done already" in run_cli(capsys, *words, "--setups", "react", "--limit", "2")
 
 
 @pytest.mark.slow

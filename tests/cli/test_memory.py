@@ -29,7 +29,8 @@ PLACE = ("team", "ada")
 def fill(book: LessonBook) -> list[str]:
     """Three lessons and a run; their ids."""
     trigger = Trigger(signal="tool_error", tool="busy_times")
-    book.add(Lesson(kind="rule", text=WEEKDAY, when="planning a meeting", origin="told", tags=["day"], trigger=trigger))
+    fields = {"when": "planning a meeting", "tags": ["day"], "trigger": trigger, "sources": ["an older run"]}
+    book.add(Lesson(kind="rule", text=WEEKDAY, origin="told", **fields))
     book.add(Lesson(kind="pattern", text=LENGTHS, topic="maths", origin="verified", name="lengths"))
     book.add(Lesson(kind="rule", text=CHINESE, when="安排会议", origin="told"))
     ids = [lesson.id for lesson in book.lessons()]
@@ -455,6 +456,7 @@ def test_with_several_namespaces_the_user_must_choose_one(ids, run_cli, refused)
 def test_the_namespaces_are_named(run_cli):
     with FaissStore("lessons.db") as store:
         LessonBook(store, ("team", "bo")).add(Lesson(kind="rule", text="Read the units first."))
+        store.put(("lessons",), "greek", {"taught_by": "someone else's program"})
     assert run_cli("namespaces") == "team/ada\nteam/bo\n"
     assert run_cli("namespaces", "--json") == ["team/ada", "team/bo"]
 

@@ -86,6 +86,7 @@ def test_statistics_and_rules_are_reported_and_cleared(run_cli):
     assert "Ignore" not in rules
     assert run_cli("notebook", "rules", "--min-repetitions", "3", "--json") == {"rules": ""}
     first = run_cli("notebook", "list", "--json")[-1]
+    assert main(["notebook", "remove", first["id"], "--store", "kept.db"]) == 2, "nobody confirms it"
     assert run_cli("notebook", "remove", first["id"][:10], "--yes") == f"Removed {first['id']}.\n"
     assert first["id"] not in [one["id"] for one in run_cli("notebook", "list", "--json")]
     assert run_cli("notebook", "remove", "--older-than", "1", "--yes", "--json") == {"removed": 0}
@@ -148,6 +149,7 @@ def test_a_profile_entry_is_read_edited_and_forgotten(run_cli):
         (["notebook", "show", "zzz", "--store", "kept.db"], "no finding 'zzz'"),
         (["notebook", "remove", "zzz", "--yes", "--store", "kept.db"], "no finding 'zzz'"),
         (["notebook", "remove", "--store", "kept.db"], "--older-than DAYS"),
+        (["notebook", "clear", "--store", "kept.db"], "add --yes"),
         (
             ["notebook", "remove", "--older-than", "999999999", "--yes", "--store", "kept.db"],
             "from 1 to 36500",

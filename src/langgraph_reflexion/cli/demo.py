@@ -43,8 +43,7 @@ def _run(page: Page, agent: Any, title: str, task: str) -> Outcome:
     trace = Trace(page)
     for mode, part in agent.stream({"messages": [("user", task)]}, stream_mode=STREAM):
         trace.show(mode, part)
-    if trace.outcome is None:
-        raise RuntimeError("The run ended without an outcome")
+    assert trace.outcome is not None
     show_outcome(page, trace.outcome, tokens=False)  # a script uses none
     return trace.outcome
 

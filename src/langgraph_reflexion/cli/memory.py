@@ -36,9 +36,8 @@ class BookSession(Session):
 
     @property
     def filters(self) -> dict[str, Any]:
-        """The filters that were given."""
-        given = {name: getattr(self.args, name) for name in FILTERS}
-        return {name: value for name, value in given.items() if value is not None}
+        """The filters. One that was not given is `None`."""
+        return {name: getattr(self.args, name) for name in FILTERS}
 
     def find(self) -> Lesson:
         """The lesson with this id, shortened id or name."""

@@ -55,8 +55,7 @@ async def _run(args: argparse.Namespace, page: Page, agent: Any) -> int:
             page.line("For a model that cannot call tools, add --protocol json.", lead=BELOW)
         return 1
     outcome = trace.outcome
-    if outcome is None:
-        raise RuntimeError("The run ended without an outcome")
+    assert outcome is not None
     show_outcome(page, outcome)
     _show_lessons(args, page, trace)
     return 0 if outcome.status in ("success", "unverified") else 1
