@@ -52,6 +52,18 @@ def test_unsupported_claims_are_named(answer, stranger):
 
 
 @pytest.mark.req("E3")
+def test_each_unsupported_claim_is_named_apart():
+    assert len(verdict_on("The patent of Barlow was sold in Bradford in 1881.").issues) == 2
+
+
+@pytest.mark.req("E3")
+def test_the_parts_of_a_date_may_stand_apart_unless_another_date_has_one_of_them():
+    seen = ("It was filed on 7 March 1876. The renewal was in June, on the 5th, of 1990. It had 9 claims.",)
+    assert verdict_on("On 5 June 1990.", seen=seen).passed
+    assert verdict_on("On 9 June 1876.", seen=seen).passed is False
+
+
+@pytest.mark.req("E3")
 @pytest.mark.parametrize(
     "answer",
     [
@@ -88,6 +100,7 @@ def test_the_same_claim_may_be_written_differently(answer):
         ("Es kostete 7.799.401 Francs.", "7,799,401", "7.799.402 Francs"),
         ("The point is (3, 5).", "(3,5)", "(3,6)"),
         ("Rooms 12,14 are free.", "12 and 14", "12 and 15"),
+        ("In 1763 there were 12 houses.", "12 houses in 1763", "25/12/1763"),
         ("It holds 200,050 seats.", "two hundred thousand and fifty", "two hundred thousand and sixty"),
     ],
 )

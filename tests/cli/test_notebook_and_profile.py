@@ -150,6 +150,7 @@ def test_a_profile_entry_is_read_edited_and_forgotten(run_cli):
         (["notebook", "remove", "zzz", "--yes", "--store", "kept.db"], "no finding 'zzz'"),
         (["notebook", "remove", "--store", "kept.db"], "--older-than DAYS"),
         (["notebook", "clear", "--store", "kept.db"], "add --yes"),
+        (["notebook", "remove", "--older-than", "1", "--store", "kept.db"], "add --yes"),
         (
             ["notebook", "remove", "--older-than", "999999999", "--yes", "--store", "kept.db"],
             "from 1 to 36500",

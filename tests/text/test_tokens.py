@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langgraph_reflexion.text.tokens import count_tokens, fold, stem, tokens
+from langgraph_reflexion.text.tokens import characters, count_tokens, fold, stem, tokens
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,7 @@ def test_chinese_is_read_in_pairs_of_characters() -> None:
     assert {"会议", "忙碌"} <= set(tokens("提议会议时间之前，先检查所有忙碌时段。"))
     assert tokens("猫") == ["猫"]
     assert not tokens("我们应该")
+    assert characters("会议的时间") == set("会议时间")
     assert not set(tokens("写一首关于企鹅的诗。")) & set(tokens("相加之前先把长度换算成同一单位。"))
 
 
