@@ -71,6 +71,12 @@ CHARACTER_WEIGHT = 0.35
 SHORT_WEIGHT = 0.25
 """Weight of a short number or a single letter."""
 
+FUNCTION_WEIGHT = 0.5
+"""Weight of an English function word in a task that taught a lesson: `how do you say … in …` is a phrasing, too. With
+it, and with words that several tasks of a lesson share counting more, 0.2 ± 0.2 more of 100 tasks are solved in eight
+worlds of `benchmarks/natural.py` (two seeds). 0.3 and 1 are level there, but at 1, a book with two orders from one
+template shows one of them to 18 of 100 other orders, and to 10 at 0.5."""
+
 MIN_SIMILARITY = 0.55
 """Lowest similarity by vectors that is enough by itself, where 0 is that of unrelated texts and 1 that of equal ones.
 Set on the same halves with all-MiniLM-L6-v2: at 0.5, tasks that no lesson fits are shown a sixth more lessons, and at
@@ -289,6 +295,8 @@ def _query_words(shelf: Shelf, task: str) -> Plan[tuple[dict[str, float], str]]:
 
 def _weight(word: str) -> float:
     """The weight of a word by itself, however rare it is."""
+    if word in STOP_WORDS:
+        return FUNCTION_WEIGHT
     if not word.isascii():
         return CHARACTER_WEIGHT if len(word) == 1 else BIGRAM_WEIGHT
     return SHORT_WEIGHT if len(word) == 1 or (word.isdigit() and len(word) < 3) else 1.0
