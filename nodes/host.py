@@ -149,15 +149,10 @@ def _without_message_streams(callbacks: Any) -> Any:
     if isinstance(callbacks, BaseCallbackManager):
         manager = callbacks.copy()
         for handler in manager.handlers:
-            if streams_messages(handler):
+            if type(handler).__name__.startswith("StreamMessagesHandler"):
                 manager.remove_handler(handler)
         return manager
-    return [handler for handler in callbacks if not streams_messages(handler)] if callbacks else callbacks
-
-
-def streams_messages(handler: Any) -> bool:
-    """Whether a callback handler feeds LangGraph's stream of messages."""
-    return type(handler).__name__.startswith("StreamMessagesHandler")
+    return callbacks
 
 
 def checkpoints(config: RunnableConfig) -> bool:

@@ -178,8 +178,6 @@ def is_broken_check(failure: Failure) -> bool:
 def _has_failed_since_advice(state: State) -> bool:
     """Whether something failed after the last advice. A step may have several failures and only one reflection."""
     failures = state["failures"]
-    if len(failures) == len(state["reflections"]):
-        return False
     advised = next((turn["failure"] for turn in reversed(state["patch"]) if turn["patch"]), None)
     return advised is None or any(failure.step > failures[advised - 1].step for failure in failures[advised:])
 

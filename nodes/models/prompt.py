@@ -159,8 +159,6 @@ def older_memos(state: State, prompts: Prompts) -> str:
 
 def insert_failure_turns(messages: Sequence[AnyMessage], state: State, prompts: Prompts) -> list[AnyMessage]:
     """The prompt's messages with each failure turn right after the turn that failed, or at the end."""
-    if not state["patch"]:
-        return list(messages)
     places = [_position(messages, turn["after"]) for turn in state["patch"]]
     out: list[AnyMessage] = []
     for i in range(len(messages) + 1):

@@ -222,12 +222,9 @@ class Json(TextProtocol):
         return as_text(messages, object_of)
 
     def read(self, reply: AIMessage) -> Decision | Invalid:
-        read = read_object(reply.text, controls=self.controls)
-        if not isinstance(read, Invalid) or not reply.text.strip():
-            return read
-        if self._allow_prose and not names_a_field(reply.text):
+        if self._allow_prose and without_thinking(reply.text) and not names_a_field(reply.text):
             return Decision(action="finish", final=reply.text)
-        return read
+        return read_object(reply.text, controls=self.controls)
 
     def to_message(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
         return _in_native_form(reply, decision, decision.thought, stem)

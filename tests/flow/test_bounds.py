@@ -78,9 +78,10 @@ def test_all_observations_of_the_last_turn_stay_whole(run, desk, decided):
     desk.answers = lambda query: f"{query} " * 1_000
     last = calls(("search", {"query": "rooms"}), ("search", {"query": "hours"}))
     model = RoleModel([call("search", query="old"), last, say("11:00")])
-    run(model, [desk.search], limits={"history_tokens": 2_500})
+    run(model, [desk.search], task="Plan it. " * 600, limits={"history_tokens": 4_500})
     final = decided(model)[-1].text
     assert final.count("old ") < 200
+    assert final.count("Plan it. ") == 600, "only observations are cut"
     assert min(final.count("rooms "), final.count("hours ")) >= 1_000
 
 

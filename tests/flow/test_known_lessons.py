@@ -165,15 +165,22 @@ def test_a_known_lesson_that_failed_after_a_refusal_leads_to_a_reflection(run, s
     assert len(seen.outcome.reflections) == 1
 
 
-@pytest.mark.req("D24")
-def test_the_outcome_says_why_lessons_were_held_back_though_others_hold_always(run, store):
+@pytest.mark.req("D6", "D24")
+def test_a_lesson_that_was_held_back_has_its_reason_and_is_shown_and_counts_if_it_is_taught_again(
+    run, shy, store, decided
+):
     book = LessonBook(store, PLACE)
-    book.add(Lesson(kind="rule", text=TEXT, when="looking up a free hour in the calendar", losses=3))
+    held = book.add(Lesson(kind="rule", text=TEXT, when="looking up a free hour in the calendar", losses=3)).lesson
     always = book.add(Lesson(kind="preference", text="Name the office whose hours you give.", origin="told")).lesson
-    seen = run(RoleModel([say("11:00")]), task=LIKE, store=store)
-    assert seen.outcome.lessons_used == [always.id]
-    assert "without lessons" in seen.outcome.memory
-    assert [event["why"] for event in seen.told("recalled")] == [seen.outcome.memory]
+    model = RoleModel([call("search", query="2026-03-03"), call("search", query="Tuesday"), say("11:00")], taught())
+    seen = run(model, [shy.search], task=LIKE, store=store)
+    [event] = seen.told("recalled")
+    assert [lesson["id"] for lesson in event["lessons"]] == seen.outcome.lessons_used == [always.id]
+    assert event["why"] == seen.outcome.memory
+    assert "without lessons" in event["why"]
+    assert TEXT not in decided(model)[0].text
+    assert TEXT in decided(model)[1].text
+    assert seen.outcome.lessons_written == [held.id]
 
 
 @pytest.mark.req("C14", "C9")

@@ -100,6 +100,20 @@ def test_if_two_calls_fail_at_once_a_lesson_is_verified_by_the_call_it_is_about(
 
 
 @pytest.mark.req("A9", "D23")
+def test_a_call_that_had_succeeded_before_the_advice_verifies_nothing():
+    def rooms(day: str) -> str:
+        """Look up free rooms."""
+        if day[0].isdigit():
+            raise ValueError(f"{day} is no weekday")
+        return "the blue room"
+
+    store, advice = InMemoryStore(), reflection("Look up rooms by weekday.", memory_to_write=[NOTE])
+    model = RoleModel([call("rooms", day="Tuesday"), call("rooms", day="2026-03-03"), say("done")], advice)
+    create_reflexion_agent(model, [rooms], store=store).invoke({"messages": [("user", "Find a room.")]})
+    assert [lesson.origin for lesson in LessonBook(store).lessons()] == ["observed"]
+
+
+@pytest.mark.req("A9", "D23")
 def test_a_lesson_about_a_bad_decision_is_verified_by_the_next_one_that_is_valid():
     store, advice = InMemoryStore(), "Answer with the hour alone."
     model = RoleModel([say(""), say(""), say("11:00")], reflection(advice, memory_to_write=[{**NOTE, "text": advice}]))

@@ -132,14 +132,15 @@ def test_a_new_plan_in_the_words_of_the_callers_own_reader_is_in_the_next_decisi
         return f"booked {plan}"
 
     def read(reply: AIMessage) -> Decision:
-        if reply.text == "PLAN 17":
+        if reply.text.startswith("PLAN"):
             return Decision(action="replan", final="First the rooms, then the hours.")
         return call("book", plan="seventeen") if reply.text == "BOOK 17" else say(reply.text)
 
-    model = RoleModel([AIMessage("PLAN 17"), AIMessage("BOOK 17"), AIMessage("11:00")])
+    in_words = "PLAN: First the rooms, then the hours."
+    model = RoleModel([AIMessage(text) for text in ("PLAN 17", in_words, "BOOK 17", "11:00")])
     run(model, [book], protocol=read, controls=["replan"])
-    turns = [message.text for message in decided(model)[2].messages if isinstance(message, AIMessage)]
-    assert turns == ["PLAN 17\nFirst the rooms, then the hours.", "BOOK 17"]
+    turns = [message.text for message in decided(model)[3].messages if isinstance(message, AIMessage)]
+    assert turns == ["PLAN 17\nFirst the rooms, then the hours.", in_words, "BOOK 17"]
 
 
 @pytest.mark.graph_only("native tool calls alone, no controls")

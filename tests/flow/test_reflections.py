@@ -130,8 +130,10 @@ def test_a_reflection_is_shown_task_decision_evidence_transcript_and_earlier_one
     }
     desk.answers = lambda query: pages[query]
     model = RoleModel([*[call("search", query=query) for query in pages], say("11:00")], advice)
-    run(model, [desk.search], task="Plan one hour in Berlin.")
+    run(model, [desk.search], task="Plan one hour in Berlin.", prompt="You plan meetings.")
     first, second = (question.text for question in reflected(model))
+    assert "<instructions>\nYou plan meetings.\n</instructions>" in first
+    assert "this failure happened again anyway" not in first, "no lesson was shown"
     for part in (
         "Plan one hour in Berlin.",
         "search({'query': 'rooms'})",
@@ -189,8 +191,8 @@ def test_everything_the_checks_said_reaches_the_reflection(run, protocol, reflec
         "10:00",
     ):
         assert said in text
-    assert "The tone is right." in text
-    assert "A greeting would help." in text
+    assert "mild has no objection: The tone is right.; A greeting would help." in text
+    assert "mild: " not in text
 
 
 @pytest.mark.req("C9", "B11")

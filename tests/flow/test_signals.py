@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 from langgraph_reflexion import MemoryPolicy, create_reflexion_agent
 from langgraph_reflexion.schemas import Signal
 from langgraph_reflexion.testing import RoleModel, call, calls, reflection, say
+from text_only import TextOnlyRoleModel
 
 SIGNALS_OF_THE_LOOP: list[tuple[Signal, list[Any], dict[str, int]]] = [
     ("parse_error", [AIMessage("")], {"decision_retries": 0}),
@@ -63,9 +64,10 @@ def test_a_call_that_is_written_as_text_is_no_answer_where_tools_are_native(run,
 
 
 @pytest.mark.req("A3", "B11")
-@pytest.mark.parametrize("thinking", ["<think>It is eleven.</think>\n", "<think>It is eleven"])
-def test_a_reply_that_holds_only_its_thinking_is_no_answer(run, thinking):
-    seen = run(RoleModel([say(thinking), say("11:00")]), protocol="tools")
+@pytest.mark.parametrize("thinking", ["<think>It is eleven.</think>\n", "<think>It is eleven", " "])
+@pytest.mark.parametrize("kind", [RoleModel, TextOnlyRoleModel])
+def test_a_reply_that_holds_only_its_thinking_is_no_answer(run, thinking, kind):
+    seen = run(kind([AIMessage(thinking), AIMessage("11:00")]))
     assert (seen.answer, seen.signals) == ("11:00", ["parse_error"])
 
 
@@ -174,12 +176,14 @@ def test_a_bad_turn_is_shown_again_in_its_native_form_with_none_of_its_calls_run
 @pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("name", ["functions.search", "search"])
 def test_a_bad_call_among_content_blocks_is_shown_again_in_a_form_that_a_provider_accepts(run, desk, decided, name):
+    words = {"type": "text", "text": "I look it up."}
     written = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": name, "arguments": '{"query": '}
     cut = {"type": "invalid_tool_call", "id": "call_1", "name": name, "args": '{"query": ', "error": None}
-    model = RoleModel([AIMessage([written], invalid_tool_calls=[cut]), say("11:00")])
+    model = RoleModel([AIMessage([words, written], invalid_tool_calls=[cut]), say("11:00")])
     run(model, [desk.search], protocol="tools")
     turn = next(one for one in decided(model)[1].messages if isinstance(one, AIMessage))
-    shown = {key: value for key, value in turn.content[0].items() if key in written}
+    shown = {key: value for key, value in turn.content[1].items() if key in written}
+    assert turn.content[0] == words
     assert shown == {**written, "name": name.replace(".", "_"), "arguments": '{"cut": "{\\"query\\": "}'}
 
 

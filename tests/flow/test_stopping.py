@@ -113,8 +113,9 @@ def test_a_fallback_needs_no_finish_reason_though_the_models_replies_have_one():
     before = [HumanMessage("Hello."), AIMessage("Hello.", response_metadata={"finish_reason": "stop"})]
     model = RoleModel([AIMessage("10:00", response_metadata={"finish_reason": "stop"})])
     rescue, limits = FakeListChatModel(responses=["11:00"]), Limits(max_attempts=1)
-    agent = create_reflexion_agent(model, [], checks=[refuse], fallback=rescue, limits=limits)
-    assert agent.invoke({"messages": [*before, HumanMessage("Which hour?")]})["messages"][-1].text == "11:00"
+    agent = create_reflexion_agent(model, [], checks=[refuse], fallback=rescue, limits=limits, name="planner")
+    last = agent.invoke({"messages": [*before, HumanMessage("Which hour?")]})["messages"][-1]
+    assert (last.text, last.name) == ("11:00", "planner")
 
 
 @pytest.mark.graph_only("no fallback")
