@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, wraps
 from typing import Any, cast
-from uuid import NAMESPACE_OID, uuid4, uuid5
+from uuid import uuid4
 
 from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.messages import BaseMessage
@@ -166,14 +166,10 @@ def has_parent(config: RunnableConfig) -> bool:
 
 
 def run_id(config: RunnableConfig) -> str:
-    """LangGraph's id of this run, else a new one. An agent in a parent graph gets its own id."""
+    """The caller's id of this run, else a new one. LangGraph does not pass it on to an agent in a parent graph."""
     info = runtime_of(config).execution_info
     given = info.run_id if info is not None else None
-    if given is None:
-        return str(uuid4())
-    if has_parent(config):
-        return str(uuid5(NAMESPACE_OID, f"{given}/{configurable_of(config).get('checkpoint_ns')}"))
-    return str(given)
+    return str(uuid4()) if given is None else given
 
 
 def was_resumed(config: RunnableConfig) -> bool:

@@ -14,6 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
+from langgraph.prebuilt import InjectedStore
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import CachePolicy
@@ -146,6 +147,18 @@ def test_the_agents_own_store_is_used_inside_any_parent(learning: Making, above:
     office(learning(store=own), store=above).invoke(ASKED)
     assert len(kept(own)) == 1
     assert above is None or not kept(above)
+
+
+@pytest.mark.req("G1")
+def test_a_tool_gets_the_agents_own_store_inside_a_parent_without_one() -> None:
+    def count(store: Annotated[BaseStore, InjectedStore()]) -> str:
+        """Count the rooms."""
+        return f"{len(store.search(('rooms',)))} room"
+
+    own = InMemoryStore()
+    own.put(("rooms",), "red", {})
+    agent = create_reflexion_agent(RoleModel([call("count"), say("done")]), [count], store=own)
+    assert office(agent).invoke(ASKED)["messages"][2].text == "1 room"
 
 
 @pytest.mark.req("G1")

@@ -286,7 +286,7 @@ def test_a_handoffs_messages_may_come_in_any_form(form: str, valid: Callable[[An
     valid(result["messages"])
     texts = [message.text for message in result["messages"]]
     assert "receipt found" in texts
-    assert ("A note." in texts) == (form == "tuples")
+    assert ("A note." in texts[texts.index("receipt found") :]) == (form == "tuples")
     assert (ASKED["messages"][0][1] in texts) == (form != "a new history")
     assert sum(bool(getattr(message, "tool_calls", None)) for message in result["messages"]) == 1
 

@@ -11,8 +11,10 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
+from langgraph_reflexion import create_reflexion_agent
 from langgraph_reflexion.testing import RoleModel, call, say
 
 
@@ -110,3 +112,12 @@ def test_a_tool_that_does_what_no_tool_may_fails_like_any_other(run, broken, why
     seen = run(RoleModel([call(broken.name), say("11:00")]), [broken], protocol=protocol, limits={"max_reflections": 0})
     assert (seen.answer, seen.signals) == ("11:00", ["tool_error"])
     assert why in seen.outcome.failures[0].evidence
+
+
+@pytest.mark.req("B11")
+def test_calls_that_an_abandoned_run_left_open_are_answered_before_anything_else():
+    left = AIMessage("", tool_calls=[{"name": "search", "args": {"query": "x"}, "id": "left"}])
+    agent = create_reflexion_agent(RoleModel([say("11:00")]), checkpointer=InMemorySaver())
+    given = {"messages": [("user", "Plan an hour."), left, ("user", "Go on.")]}
+    begun = agent.invoke(given, {"configurable": {"thread_id": "1"}}, interrupt_after=["begin"])
+    assert [message.type for message in begun["messages"]] == ["human", "ai", "tool", "human"]

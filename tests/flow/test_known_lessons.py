@@ -120,6 +120,15 @@ def test_a_known_lesson_for_this_very_failure_replaces_a_reflection(run, shy, st
 
 
 @pytest.mark.req("C14")
+def test_a_known_lesson_for_another_failure_of_the_tool_replaces_no_reflection(run, shy, store, reflected):
+    first_run(run, shy, store)
+    shy.answers = lambda _: ValueError("the calendar is closed") if len(shy.ran) == 3 else "eleven is free"
+    model = RoleModel([call("search", query="Monday"), call("search", query="Friday"), say("11:00")], taught())
+    run(model, [shy.search], task="Water the plants.", store=store)
+    assert len(reflected(model)) == 1
+
+
+@pytest.mark.req("C14")
 def test_a_repeated_refusal_is_reflected_on_once_whatever_the_occasion_of_the_lesson(run, store):
     rule = {"kind": "rule", "text": "End with a thank you.", "when": "before the final answer", "tags": []}
     thanks = reflection("End with a thank you.", failure_signal="check_failed", memory_to_write=[rule])
@@ -213,6 +222,8 @@ def test_a_runs_own_lesson_is_a_patch_to_it_and_never_recalled_used_or_credited(
     assert not seen.told("recalled")
     (lesson,) = LessonBook(store, PLACE).lessons()
     assert (lesson.shown, lesson.wins, lesson.losses) == (0, 0, 0)
+    (episode,) = LessonBook(store, PLACE).episodes()
+    assert episode.failed == [], "what it was about did not come back"
 
 
 @pytest.mark.req("D6")

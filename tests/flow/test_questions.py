@@ -144,6 +144,15 @@ def test_a_new_plan_in_the_words_of_the_callers_own_reader_is_in_the_next_decisi
 
 
 @pytest.mark.graph_only("native tool calls alone, no controls")
+@pytest.mark.req("B7")
+@pytest.mark.parametrize("args", [{}, {"plan": " "}, {"plan": 17}])
+def test_a_new_plan_without_words_is_asked_for_again(run, args):
+    model = RoleModel([call("replan", **args), say("11:00")])
+    seen = run(model, protocol="tools", controls=["replan"])
+    assert (seen.signals, seen.answer) == (["schema_error"], "11:00")
+
+
+@pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.req("B7", "F1")
 def test_endless_planning_ends_with_the_steps(run, protocol):
     model = RoleModel([replan("Think again.")])

@@ -134,6 +134,16 @@ def test_a_message_that_comes_with_an_approval_stands_after_the_result_of_the_ca
     assert texts == ["Clean up.", "", "a is gone", "Tell me when it is done.", "done"]
 
 
+@pytest.mark.req("K8")
+@pytest.mark.parametrize("name", ["read", "write", 7])
+def test_an_edit_that_names_no_tool_or_a_denied_one_is_asked_for_again(name):
+    agent = agent_with(["delete"], call("delete", path="a"), deny=["read"])
+    agent.invoke(ASKED, CONFIG)
+    edit = {"type": "edit", "edited_action": {"name": name, "args": {"path": "a"}}}
+    request = asked(agent.invoke(Command(resume={"decisions": [edit]}), CONFIG))
+    assert request["error"] == f"An edit must name a tool of the agent, got {name!r}"
+
+
 @pytest.mark.req("K8", "B11")
 @pytest.mark.parametrize("protocol", ["tools", "json"])
 def test_a_person_may_respond_in_a_tools_place(protocol):

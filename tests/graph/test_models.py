@@ -385,7 +385,7 @@ def test_a_provider_that_refuses_a_schema_is_told_it_in_words_by_judge_reflectio
     assert any("Read the calendar first." in prompt for prompt in prompts)
 
 
-@pytest.mark.parametrize("model", [None, 7, {}, {"a": 7}, object()])
+@pytest.mark.parametrize("model", [None, 7, {}, {"a": 7}, {"a": None}, object()])
 def test_anything_but_a_model_is_refused(model: Any) -> None:
     with pytest.raises(ValueError, match="`model`"):
         create_reflexion_agent(model)

@@ -36,6 +36,22 @@ def test_too_little_gain_over_the_best_so_far_ends_a_trial(tried, scores, given,
     assert [one.score for one in seen.outcome.attempts] == list(given)
 
 
+@pytest.mark.req("F4", "K1")
+def test_an_attempt_without_a_score_is_no_step_back(tried, scores, student):
+    worker = student("one", RuntimeError("it fell over"), "three", "four")
+    seen = tried(worker, checks=[scores(40, 60, 100)], limits={"stalled_attempts": 1})
+    assert [one.score for one in seen.outcome.attempts] == [40, None, 60, 100]
+
+
+@pytest.mark.req("F13")
+def test_a_budget_that_a_reflection_spent_leaves_no_further_attempt(tried, scores, thinker):
+    reflector = thinker()
+    reflector.usage = (90, 10)
+    seen = tried(checks=[scores(10, 20)], reflector=reflector, limits={"token_budget": 110})
+    assert seen.ending == ("failure", "token_budget")
+    assert len(seen.prompts) == len(seen.outcome.attempts) == 1
+
+
 @pytest.mark.req("F3", "F12", "E4")
 @pytest.mark.parametrize(("given", "attempts"), [((79, 80), 2), ((100,), 1), ((40, 41, 99), 3), ((0, 100), 2)])
 def test_the_score_asked_for_accepts_before_any_reason_to_stop(tried, scores, given, attempts):
