@@ -87,7 +87,7 @@ def _count(shelf: Shelf, episode: Episode) -> Plan[None]:
     )
     before = counted_episode(item)
     if before is not None:
-        found |= yield from shelf.read_some([id for id in lessons_of(before) if id not in ids])
+        found |= yield from shelf.read_some(lessons_of(before))
     rows = (run for entry in found.values() for run in entry.evidence.runs if run["run"] == episode.id)
     now = later_than_all(shelf.clock(), [item], rows)
     again = {} if item is None else {COUNTED: now.isoformat()}
@@ -213,8 +213,6 @@ def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:
         return "loss"
     if episode.success is not None:
         return "win" if episode.success else "loss"
-    if episode.status != "unverified":
-        return "win" if episode.status == "success" else "loss"
     if lesson is None or not bound:
         return None
     at = episode.recalled_at.get(lesson.id, 0)

@@ -171,8 +171,6 @@ def recall(
         scores = yield from _for_task(shelf, request, weights, usable, one_line(topic, LENGTHS["topic"]) or GENERAL)
     else:
         scores = yield from _for_failure(shelf, weights, usable, failure)
-    if not scores and not always:
-        return Selection()
     best = sorted(scores, key=lambda key: (-scores[key].score, key))[: max(MAX_READ, 2 * policy.max_lessons)]
     about = [topic_label(topic)] if failure is None and best else []
     found, runs = yield from at_once(

@@ -398,14 +398,8 @@ def _is_equal(clause: set[str], weight: float, unit: _Unit) -> bool:
 
 def _shared_run(text: _Text, unit: Sequence[str]) -> list[str]:
     """The words in the longest stretch of a text that are neighbours as in a foreign sentence."""
-    shared = [(place, word) for place, word in enumerate(unit) if word in text.places]
-    neighbours = {
-        (word, other)
-        for i, (place, word) in enumerate(shared)
-        for at, other in shared[i + 1 : i + 1 + REACH]
-        if at - place <= REACH
-    }
-    found = sorted(place for word in {word for _, word in shared} for place in text.places[word])
+    neighbours = {(word, other) for i, word in enumerate(unit) for other in unit[i + 1 : i + 1 + REACH]}
+    found = sorted(place for word in set(unit) for place in text.places.get(word, ()))
     linked: set[int] = set()
     for i, place in enumerate(found):
         for at in found[i + 1 : i + 1 + REACH]:
@@ -429,8 +423,6 @@ def _units(texts: Iterable[str]) -> Iterator[str]:
             for sentence in _SENTENCE.split(version):
                 yield from _clauses(sentence)
         yield from _across_breaks(plain)
-        if left <= 0:
-            return
 
 
 def _across_breaks(text: str) -> Iterator[str]:

@@ -163,10 +163,7 @@ class Shelf:
 
     def read_one(self, lesson: str) -> Plan[StoredLesson]:
         """The current state of a lesson. A missing or damaged one is a `KeyError` with its id."""
-        found = yield from self.read_some([lesson])
-        if lesson not in found:
-            raise KeyError(lesson)
-        return found[lesson]
+        return (yield from self.read_some([lesson]))[lesson]
 
     def read_some(self, ids: Iterable[str], *, exactly: bool = True) -> Plan[dict[str, StoredLesson]]:
         """The current state of these lessons, if they exist, from all their evidence.

@@ -155,7 +155,7 @@ def _reason_to_distrust(lesson: Lesson, tidied: Lesson, foreign: Foreign) -> str
     """Why a lesson cannot be trusted. Its texts are also read as they were given, because tidying joins their lines."""
     shown = {name: getattr(lesson, name)[:MAX_READ] for name in SHOWN}
     together = " ".join([shown["when"], *(words for name, words in shown.items() if name != "when")]).strip()
-    given = dict.fromkeys(words for words in (*shown.values(), together) if words.strip())
+    given = dict.fromkeys((*shown.values(), together))
     return suspicion_of(tidied) or next((reason for words in given if (reason := screen(words, foreign))), None)
 
 
@@ -172,8 +172,7 @@ def duplicate_and_opposites(shelf: Shelf, new: Lesson, items: Mapping[str, Item]
     shared = shelf.index.sharing(words)
     known = [(n, items[item.key]) for n, item in shared if item.key in items and is_live(items[item.key])]
     near = sorted(known, key=lambda pair: (-pair[0], pair[1].key))
-    compared = [item for _, item in near if item.key != new.id][:COMPARED]
-    opposites = [item.key for item in compared if opposed(item.value["text"], new.text)]
+    opposites = [item.key for _, item in near[:COMPARED] if opposed(item.value["text"], new.text)]
     same_id = items.get(new.id)
     if same_id is not None and (new.name or same_id.value.get("status") != "superseded"):
         return same_id, opposites

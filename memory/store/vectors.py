@@ -141,7 +141,7 @@ class VectorIndex:
                     continue
                 if fields != wanted:
                     self.stale.add(item)
-                elif data:
+                else:
                     ids += [item] * (len(data) // (4 * self._settings.dims))
                     blobs.append(data)
             self._faiss.add_with_ids(self._normalize(self._matrix(blobs)), np.array(ids, np.int64))
