@@ -265,6 +265,12 @@ async def test_findings_can_be_removed_singly_and_by_age(on, store):
     assert await notebook.aremove_older(timedelta(days=5)) == 1
     assert notebook.remove_older(datetime(2031, 3, 4, tzinfo=UTC)) == 0
     assert [one["session"] for one in notebook.recent()] == ["gamma"]
+    for day in (10, 20):
+        now[0] = datetime(2031, 4, day, tzinfo=UTC)
+        notebook.record(f"clean {day}", 100, [])
+    before = notebook.statistics()["sessions"]
+    notebook.remove_older(timedelta(days=5))
+    assert notebook.statistics()["sessions"] == before - 2, "the run of the last finding, and one without findings"
     for wrong in (5, datetime(2031, 3, 4)):
         with pytest.raises(ValueError, match="time zone"):
             notebook.remove_older(wrong)

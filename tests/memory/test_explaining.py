@@ -69,6 +69,15 @@ def test_a_lesson_that_came_up_after_a_failure_names_it(book: LessonBook, bound:
 
 
 @pytest.mark.req("I5", "D15")
+def test_an_explanation_names_the_changes_that_the_run_made(book: LessonBook) -> None:
+    id = a_lesson(book)
+    for run in ("first", "second"):
+        book.credit(Episode(id=run, task=TASK, success=True, status="success", shown=[id]))
+    book.retire(id, "not wanted")
+    assert [change["action"] for change in book.explain("second")["changes"]] == ["promoted"]
+
+
+@pytest.mark.req("I5", "D15")
 def test_a_withheld_lesson_says_whether_it_was_compared_or_memory_held_back(book: LessonBook) -> None:
     id = a_lesson(book)
     assert "to compare" in ended(book, withheld=[id])["withheld"][0]["without"]

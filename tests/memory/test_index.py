@@ -80,15 +80,20 @@ def test_no_word_of_forgotten_lessons_that_had_the_same_occasion_stays_in_memory
 
 
 @pytest.mark.req("D15", "O2")
-def test_no_word_of_a_lesson_that_another_program_deleted_stays_in_memory() -> None:
+def test_no_word_of_a_lesson_that_another_program_changed_or_deleted_stays_in_memory() -> None:
     store = InMemoryStore()
     book = LessonBook(store, ("team",))
     lesson = book.add(a_rule("Dust it first.", when="qanunet")).lesson
     assert lesson is not None
     assert found(book, "polish the qanunet") == [lesson.text]
-    store.delete(("team", "lessons"), lesson.id)
+    [item] = store.search(("team", "lessons"))
+    store.put(item.namespace, item.key, {**item.value, "when": "dulcimerist"})
     assert found(book, "polish the qanunet") == []
+    assert found(book, "polish the dulcimerist") == [lesson.text]
     assert holding("qanunet") == []
+    store.delete(("team", "lessons"), lesson.id)
+    assert found(book, "polish the dulcimerist") == []
+    assert holding("dulcimerist") == []
 
 
 @pytest.mark.req("D15")

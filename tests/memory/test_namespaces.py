@@ -63,6 +63,11 @@ def test_names_that_look_alike_do_not_share() -> None:
     assert label("ada_b") == "ada_b"
 
 
+def test_a_user_may_have_a_name_that_no_store_takes_as_its_first_label() -> None:
+    book = LessonBook(InMemoryStore(), namespace=("{user_id}",), context=Context(user_id="langgraph"))
+    book.store.put((*book.namespace, "lessons"), "k", {})
+
+
 @pytest.mark.slow
 @given(st.text(min_size=1), st.text(min_size=1))
 def test_labels_are_one_to_one_and_fit_for_any_store(one: str, other: str) -> None:

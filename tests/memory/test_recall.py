@@ -471,6 +471,7 @@ def test_lessons_of_a_topic_of_your_own_fit_its_tasks_in_any_words_unless_half_o
     refund = book.add(
         a_rule("Ask for the day of the order.", when="a customer is angry", topic="refund request")
     ).lesson
+    book.add(a_rule("Scan the receipt.", when="it is lost", topic="refund request", trigger=Trigger(tool="scanner")))
     for i in range(6):
         book.add(
             a_rule(f"Name the floor of room {i} and its lift.", when=f"a visitor looks for room {i}", topic="desk")
@@ -790,9 +791,9 @@ def test_a_template_or_a_document_around_the_task_that_taught_a_lesson_finds_not
 @pytest.mark.req("D17")
 @pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("damage", [None, "leaf yellow", [1, None, ["leaf"]]])
-def test_damaged_words_of_tasks_cost_no_lesson(book: LessonBook, damage: Any) -> None:
+def test_damaged_tasks_and_failures_cost_no_lesson(book: LessonBook, damage: Any) -> None:
     lesson = taught(book, LEAVES, "run-1")
     [item] = book.store.search((*book.namespace, "lessons"))
-    book.store.put(item.namespace, item.key, {**item.value, "asked": damage})
+    book.store.put(item.namespace, item.key, {**item.value, "asked": damage, "also": damage})
     assert taught(book, SNAILS, "run-2").id == lesson.id
     assert texts(book.recall(SNAILS)) == [SOIL]

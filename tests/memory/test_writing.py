@@ -145,6 +145,15 @@ def test_vectors_merge_nothing_into_a_lesson_of_another_kind_or_out_of_use(retir
     assert book.add(a_rule(UNITS_AGAIN, kind="rule" if retired else "pattern")).action == "added"
 
 
+@pytest.mark.req("D16")
+def test_another_value_of_a_name_is_a_correction_even_if_vectors_find_it_alike() -> None:
+    store = InMemoryStore(index={"dims": 16, "embed": Meaning((UNITS, UNITS_AGAIN)), "fields": ["text"]})
+    book = LessonBook(store, ("team",))
+    for text in (UNITS, UNITS_AGAIN):
+        book.add(a_rule(text, name="units"))
+    assert {lesson.text: lesson.status for lesson in book.lessons()} == {UNITS: "superseded", UNITS_AGAIN: "candidate"}
+
+
 @pytest.mark.req("D2")
 def test_a_model_that_finds_everything_alike_merges_little() -> None:
     texts = [f"Polish the {noun} before the guests arrive." for noun in NOUNS]

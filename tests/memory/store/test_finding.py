@@ -149,6 +149,8 @@ def test_an_index_that_cannot_be_meant_is_refused() -> None:
     ]:  # fmt: skip
         with pytest.raises(ValueError, match=named):
             FaissStore(":memory:", index=index)
+    with pytest.raises(ValueError, match="`ttl` has no key 'default'"):
+        FaissStore(":memory:", ttl={"default": 60})
     with pytest.raises(ValueError, match="disk"):
         FaissStore(":memory:", durability="disk")  # type: ignore[arg-type]
 
@@ -166,7 +168,7 @@ LESSONS = {
     [
         ("retrying requests", "retry"), ("mesurement", "units"), ("closeCursor", "cursor"), ("如何翻页", "page"),
         ("transactions commit", "cursor"), ("volcano", None), ("candle", None), ("how do you do it", None),
-        ("", "retry"),
+        ("text", None), ("", "retry"),
     ],
 )  # fmt: skip
 def test_words_find_what_they_are_about_and_nothing_else(store: FaissStore, query: str, want: str | None) -> None:
@@ -176,6 +178,14 @@ def test_words_find_what_they_are_about_and_nothing_else(store: FaissStore, quer
     assert keys(found)[:1] == ([want] if want else [])
     if query:
         assert all(item.score is not None and 0 < item.score <= 1.0001 for item in found)
+
+
+def test_an_item_with_more_of_the_words_of_a_query_has_a_higher_score(store: FaissStore) -> None:
+    for key, text in (("half", "Read the units."), ("whole", "Read the units of the tables.")):
+        store.put(NS, key, {"text": text})
+    whole, half = store.search(NS, query="units tables")
+    assert (whole.key, half.key) == ("whole", "half")
+    assert 0 < half.score < whole.score <= 1
 
 
 def test_fusing_lifts_what_both_rankings_like(opened: Opened, index: Any) -> None:

@@ -111,6 +111,12 @@ def test_an_invalid_namespace_is_refused(store: FaissStore, namespace: Any) -> N
             store.batch([PutOp(namespace, "k", {"n": 1})])
 
 
+def test_a_batch_with_something_that_is_no_operation_is_refused(store: FaissStore) -> None:
+    with pytest.raises(ValueError, match="no operation 'put'"):
+        store.batch([PutOp(NS, "a", {"n": 1}), "put"])  # type: ignore[list-item]
+    assert store.get(NS, "a") is None
+
+
 def test_a_text_for_a_namespace_is_not_taken_for_its_letters(store: FaissStore) -> None:
     for call in (
         lambda: store.put("team", "a", {"n": 1}),  # type: ignore[arg-type]
