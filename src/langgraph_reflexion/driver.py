@@ -202,8 +202,8 @@ def is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-def accepts(function: Callable[..., Any], *given: Any, besides: Collection[str] = ()) -> bool:
-    """Whether it can be called with these arguments, and by name with those of `besides` that it has.
+def accepts(function: Any, *given: Any, besides: Collection[str] = ()) -> bool:
+    """Whether it is a function of these arguments, and of those of `besides` that it has, by name.
 
     A builtin without a signature counts as callable.
     """

@@ -124,16 +124,17 @@ def normalize_answer(text: str) -> str:
     text = _INITIALS.sub(lambda found: found[0].replace(".", ""), text)
     kept = "".join(char if _has_meaning(text, i) else "" for i, char in enumerate(text))
     bare = " ".join(kept.split())
-    return " ".join(_ARTICLE.sub("", bare).split()) or bare or plain
+    return " ".join(_ARTICLE.sub("", bare).split()) or plain
 
 
 def _has_meaning(text: str, at: int) -> bool:
     """Whether a character belongs to the answer, and is not punctuation around it."""
     char = text[at]
-    if char.isalnum() or char.isspace() or unicodedata.category(char)[0] not in "PS":
+    category = unicodedata.category(char)[0]
+    if category not in "PS":
         return True
     if not char.isascii():
-        return unicodedata.category(char)[0] == "S"  # ° and € say something; dots and quotes of any script do not
+        return category == "S"  # ° and € say something; dots and quotes of any script do not
     before, after = text[at - 1 : at], text[at + 1 : at + 2]
     if before.isdigit() and after.isdigit():
         return True

@@ -113,7 +113,7 @@ def by_topic(checks: Mapping[str, Any], default: Any = None, topic: Callable[[st
         known = ", ".join((*TOPICS, GENERAL))
         logger.warning("`by_topic` without `topic=` never runs the checks for %s: a topic is one of %s", unknown, known)
     is_word = isinstance(topic, str) and topic.strip()
-    if topic is not None and not is_word and not (callable(topic) and accepts(topic, "task")):
+    if topic is not None and not is_word and not accepts(topic, "task"):
         raise ValueError(f"`topic` must be a word or a function of the task, got {topic!r}")
     choices = dict(zip(checks, members_of("by_topic", list(checks.values()), as_given=True), strict=True))
     fallback = members_of("default", [default])[0] if default is not None else None

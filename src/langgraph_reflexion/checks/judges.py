@@ -116,7 +116,7 @@ def llm_judge(
         chosen = _model_for(judge, run, "llm_judge")
         meter = Meter()
         try:
-            reply = yield from _ask_judge(chosen, prompt, "judge", run, schema, meter)
+            reply = yield from _ask_judge(chosen, prompt, "judge", run, meter, schema)
         except Exception as error:
             raise_control_flow(error)
             _emit_step(run, prompt, "", None, describe(error), meter)
@@ -182,11 +182,11 @@ def _ask_judge(
     prompt: str,
     name: str,
     run: Run,
+    meter: Meter,
     schema: dict[str, Any] | None = None,
-    meter: Meter | None = None,
 ) -> Waits[str]:
     """The reply of a chat model or a graph. The prompt says what `schema` says, which some providers enforce."""
-    config, message = metered(_current_config(), meter or Meter()), HumanMessage(prompt)
+    config, message = metered(_current_config(), meter), HumanMessage(prompt)
     if _is_graph(model):
         # A graph with its own checkpointer needs a thread, even if the check is called outside a run.
         place = config.get("configurable") or {"thread_id": uuid4().hex}
@@ -370,7 +370,7 @@ def consistent(k: int = 3, agree: float = 0.6, model: Any = None) -> Check:
         prompt = (run.prompts or Prompts()).render("again", task=fenced(bounded(run.task)), observations=observations)
         replies = []
         for _ in range(k):
-            replies.append((yield from _ask_judge(chosen, prompt, "again", run)).strip())
+            replies.append((yield from _ask_judge(chosen, prompt, "again", run, Meter())).strip())
         text = text_of(answer)
         others = [reply for reply in replies if not _agree(reply, text)]
         agreeing = k - len(others)

@@ -134,8 +134,6 @@ class Advice:
             tail, _, head = tail.partition(",")
         reverse = found.group().lower() == "after" or (found.group(2) is not None and "前" in found.group())
         first, last = set(tokens(head)), set(tokens(tail))
-        if not first or not last:
-            return None
         return (last, first) if reverse else (first, last)
 
 

@@ -157,8 +157,6 @@ def _token_of(word: str) -> list[str]:
 
 
 def _bigrams(run: str) -> list[str]:
-    if len(run) == 1:
-        return [] if run in PARTICLES else [run]
     pairs = [run[i : i + 2] for i in range(len(run) - 1)]
     content = [pair for pair in pairs if pair not in STOP_BIGRAMS and not PARTICLES & set(pair)]
     alone = [
