@@ -115,6 +115,7 @@ def test_numbers_are_compared_as_other_languages_write_them(seen, right, wrong):
     [
         ("It was made in the US.", "It was made in the U.S.", True),
         ("The U.S.A. joined in 1917.", "The USA", True),
+        ("The United States of America joined in 1917.", "The USA", True),
         ("J.R.R. Tolkien wrote it.", "JRR Tolkien", True),
         ("JRR Tolkien wrote it.", "J.R.R. Tolkien", True),
         ("JRR Tolkien wrote it.", "J.B.B. Tolkien", False),

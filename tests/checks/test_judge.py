@@ -82,6 +82,7 @@ def test_a_judge_that_is_satisfied_and_gives_no_score_accepts(key):
         '{"passed": true, "score": 90}\n{"passed": false, "score": 10}',
         '{"passed": true, "is_satisfactory": false, "score": 90}',
         '{"thought": "fine"}',
+        '[{"passed": true}]',
         '{"passed": true, "score": {"accuracy": 90, "clarity": 20}}',
         '{"dimensions": {"score": 90}}',
         '{"first": {"passed": true}, "second": {"passed": false}}',
@@ -131,6 +132,10 @@ def test_issues_dimensions_and_feedback_are_read_under_each_of_their_names():
     assert read_verdict('{"score": 90, "dimensions": {"clarity": 80}}').dimensions["clarity"].score == 80
     beside = read_verdict('{"satisfactory": true, "Clarity": 70, "depth": 2}', dimensions=["clarity"])
     assert {name: dimension.score for name, dimension in beside.dimensions.items()} == {"Clarity": 70}
+
+
+def test_a_verdict_without_a_fault_has_no_issues():
+    assert read_verdict(FINE).issues == []
 
 
 @pytest.mark.req("E9")
@@ -218,6 +223,17 @@ def test_a_judge_may_be_an_agent_of_langchain():
     judge = agents.create_agent(ScriptedModel(['{"success": false, "score": 85}']), system_prompt="You judge.")
     outcome = asked(llm_judge(judge))
     assert (outcome.status, outcome.score) == ("failure", 85)
+
+
+@pytest.mark.req("E10")
+def test_a_judge_that_is_a_graph_may_answer_with_a_structured_response():
+    class Grade(BaseModel):
+        passed: bool
+        score: int
+
+    judge = create_reflexion_agent(ScriptedModel(["Fine.", Grade(passed=True, score=90)]), response_format=Grade)
+    graph = StateGraph(dict).add_node("judge", lambda state: {**judge.invoke(state), "messages": [AIMessage("Done.")]})
+    assert asked(llm_judge(graph.add_edge(START, "judge").compile())).score == 90
 
 
 @pytest.mark.req("S4", "E5", "C8")
@@ -355,8 +371,11 @@ async def test_a_judge_works_alone():
         ({"model": 3}, "model.*3"),
         ({"criteria": ""}, "`criteria` must be .*, none of them empty, got ''"),
         ({"criteria": [1]}, "criteria"),
+        ({"criteria": []}, "criteria"),
         ({"dimensions": "all"}, "'all'"),
         ({"dimensions": []}, "dimensions"),
+        ({"dimensions": [3]}, "dimensions"),
+        ({"dimensions": ["tone", " "]}, "dimensions"),
     ],
 )
 def test_a_judge_that_cannot_be_is_refused_when_built(settings, named):
@@ -378,6 +397,7 @@ def test_a_judge_that_cannot_be_is_refused_when_built(settings, named):
         (["It wasn't Bell.", "Meucci, rather than Bell", "Bell or Meucci"], False),
         (["Bell and Meucci", "Bell is wrong.", "Many say Bell, but it was Meucci."], False),
         (["", "", ""], False),
+        (["Bellini", "Bellini", "Bellini"], False),
     ],
 )
 async def test_an_answer_is_compared_with_what_is_said_when_asked_again(replies, passed):
@@ -395,6 +415,12 @@ async def test_an_answer_is_compared_with_what_is_said_when_asked_again(replies,
 @pytest.mark.parametrize(("given", "passed"), [("是北京。", True), ("北京或上海", False), ("不是北京", False)])
 def test_answers_agree_in_a_script_without_spaces_too(given, passed):
     assert consistent(k=1, model=ScriptedModel([given]))("北京", Run(task="首都?")).passed is passed
+
+
+@pytest.mark.req("E3")
+def test_an_answer_with_an_accent_is_a_word_of_its_own():
+    for given, passed in (("Es war Köln.", True), ("Es war eine Kölnerin.", False)):
+        assert consistent(k=1, model=ScriptedModel([given]))("Köln", Run(task="Wo?")).passed is passed
 
 
 @pytest.mark.req("E3")
@@ -422,7 +448,10 @@ def test_asking_again_takes_the_agents_own_model():
     assert not any(isinstance(one, AIMessage) for one in model.asked[-1].messages)
 
 
-@pytest.mark.parametrize("settings", [{"k": 0}, {"k": 2.5}, {"k": True}, {"agree": 0}, {"agree": 1.5}, {"model": 3}])
+@pytest.mark.parametrize(
+    "settings",
+    [{"k": 0}, {"k": 2.5}, {"k": True}, {"agree": 0}, {"agree": 1.5}, {"agree": True}, {"agree": "1"}, {"model": 3}],
+)
 def test_repetition_that_cannot_be_is_refused_when_built(settings):
     (name,) = settings
     with pytest.raises(ValueError, match=f"`{name}`"):

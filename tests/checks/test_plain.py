@@ -110,6 +110,11 @@ def test_a_form_that_cannot_be_is_refused_when_built(form):
         ("1,000", "1000"),
         ("−3", "-3"),
         ("O'Brien", "o’brien"),
+        ("O'Brien", "OBrien"),
+        ("F-16", "F16"),
+        ("Paris", "# Paris"),
+        ("Paris, France", "Paris - France"),
+        ("x = 3, y = 4", "x = 3 & y = 4"),
         ("巴黎", "“巴黎”。"),
         ("A", "a."),
         ("The The", "the the"),
@@ -200,11 +205,13 @@ async def later(_answer, _run):
         (any_of(broken, lambda *_: 81), True, 81),
         (any_of(no, lambda *_: Verdict(feedback="cannot tell")), None, None),
         (any_of(broken, broken), False, None),
+        (any_of(lambda *_: Verdict()), None, None),
         (all_of(any_of(no, yes), all_of(yes, lambda *_: 80)), True, 80),
         (weighted((yes, 3), (no, 1)), False, 75),
         (weighted((yes, 4), (no, 1)), True, 80),
         (weighted((lambda *_: 60, 1), (lambda *_: 90, 2), pass_score=79), True, 80),
         (weighted((lambda *_: Verdict(passed=False, score=95), 1)), False, 0),
+        (weighted((lambda *_: Verdict(passed=False, score=60), 1), (lambda *_: 100, 1)), True, 80),
         (weighted((lambda *_: Verdict(feedback="cannot tell"), 1)), None, None),
         (weighted((broken, 1), (yes, 9)), True, 90),
     ],
@@ -217,8 +224,8 @@ async def test_checks_combine(check, passed, score):
 
 @pytest.mark.req("E3")
 def test_every_complaint_is_reported_with_the_name_of_its_check():
-    found = all_of(no, rule(broken, name="file"), yes)("x")
-    assert found.issues == ["no: no year", "file: the check itself failed: OSError: no such file"]
+    found = all_of(no, rule(broken, name="file"), rule(lambda _: False, name="late"), yes)("x")
+    assert found.issues == ["no: no year", "file: the check itself failed: OSError: no such file", "late: rejected"]
 
 
 @pytest.mark.req("E3")
@@ -261,6 +268,9 @@ async def test_a_check_is_chosen_by_topic():
 def test_a_topic_that_no_task_has_is_named_in_a_warning(caplog):
     assert by_topic({"code": no, "maths": no})("x", Run(task="Hello.")).passed is None
     assert "never runs the checks for ['code']: a topic is one of coding, " in caplog.text
+    caplog.clear()
+    by_topic({"code": no}, topic="code")
+    assert not caplog.text
 
 
 async def test_a_topic_may_come_from_an_async_function_and_a_sync_method_says_what_to_use():
@@ -345,6 +355,9 @@ def test_an_english_keyword_among_chinese_characters_counts() -> None:
     "build",
     [
         all_of, any_of, first_failing, weighted, lambda: all_of("x"), lambda: weighted((yes, 0)), lambda: weighted(yes),
+        lambda: weighted((yes, True)), lambda: weighted((yes, "1")), lambda: weighted((yes, 1, 2)),
+        lambda: weighted((yes, 1), pass_score=True), lambda: weighted((yes, 1), pass_score="80"),
+        lambda: by_topic({"x": yes}, topic=7),
         lambda: weighted((yes, 1), pass_score=101), lambda: by_topic({}), lambda: by_topic([yes]),
         lambda: by_topic({1: yes}), lambda: by_topic({"maths": 3}), lambda: by_topic({"maths": yes}, default=3),
         lambda: by_topic({"x": yes}, topic=""), lambda: by_topic({"x": yes}, topic=lambda: "x"),

@@ -57,6 +57,9 @@ def test_forbidden_code_is_found_under_any_name(code):
         "from dataclasses import dataclass\n@dataclass\nclass A:\n    os: int",
         "x = 'import os; eval(1)'  # os.remove",
         "import ossify",
+        "from math import *",
+        "print('os')",
+        "__import__()",
         "import re\nre.compile('x')",
         "import scipy.signal, signal",
         "from . import os_like",
@@ -77,6 +80,8 @@ def test_a_file_is_not_opened_under_another_name(code):
 def test_one_function_of_a_module_can_be_forbidden():
     assert not verdict_on("from os import *\nsystem('true')", "os.system").passed
     assert verdict_on("import os\nos.getcwd()", "os.system").passed
+    for code in ("import os.path as p\np.join('a')", "from os import path\npath.join('a')"):
+        assert "os.path.join" in verdict_on(code, "os.path.join").issues[0]
     for code in (
         "import os.path\nos.system('x')",
         "from os import system as s",

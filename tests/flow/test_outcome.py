@@ -9,7 +9,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel
 
-from langgraph_reflexion import Limits, Outcome, create_reflexion_agent
+from langgraph_reflexion import Attempt, Limits, Outcome, create_reflexion_agent
 from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, reflection, say
 
 THREAD = {"configurable": {"thread_id": "1"}}
@@ -23,6 +23,13 @@ class WrongKeyError(Exception):
     """What a client raises where only a person can help."""
 
     status_code = 401
+
+
+@pytest.mark.req("I2")
+def test_the_mean_is_that_of_the_attempts_with_a_score_and_one_without_an_answer_may_be_the_best():
+    attempts = [Attempt(score=40), Attempt(), Attempt(score=60)]
+    outcome = Outcome(run_id="1", status="failure", stop_reason="max_attempts", attempts=attempts)
+    assert (outcome.mean, outcome.best) == (50, outcome.last)
 
 
 @pytest.mark.req("I1", "B11")

@@ -39,6 +39,7 @@ OPPOSED = [
     ("上传失败后要立即重试。", "上传失败后不要立即重试。"),
     ("Use the weekday instead of the date.", "Use the date instead of the weekday."),
     ("请求前先登录。", "登录前先请求。"),
+    ("Before you commit, close the cursor.", "Before you close the cursor, commit."),
 ]
 OTHER = [
     ("Pass the start date in UTC to the calendar tool.", "Pass the end date in UTC to the calendar tool."),
@@ -52,7 +53,7 @@ OTHER = [
         "Check the first rows of each table before you join them.",
     ),
     ("先试A方案。", "先试B方案。"),
-    ("用收入除成本。", "用成本除收入。"),
+    ("用收入除成本。", "先用成本除收入。"),
     ("先试Ａ方案。", "先试Ｂ方案。"),
     ("Call A before B.", "Call B before A."),
     ("E方案优先。", "K方案优先。"),

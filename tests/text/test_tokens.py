@@ -38,6 +38,7 @@ def test_stop_words_are_no_tokens() -> None:
 def test_chinese_is_read_in_pairs_of_characters() -> None:
     assert {"会议", "忙碌"} <= set(tokens("提议会议时间之前，先检查所有忙碌时段。"))
     assert tokens("猫") == ["猫"]
+    assert tokens("的") == []
     assert not tokens("我们应该")
     assert characters("会议的时间") == set("会议时间")
     assert not set(tokens("写一首关于企鹅的诗。")) & set(tokens("相加之前先把长度换算成同一单位。"))
