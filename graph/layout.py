@@ -177,8 +177,6 @@ def _fields_of(schema: type | None) -> dict[str, Any]:
     if schema is None:
         return {}
     fields = {name: _bare(hint) for name, hint in get_type_hints(schema, include_extras=True).items()}
-    if not fields:
-        raise ValueError(f"`state_schema` declares no fields: {schema!r}")
     if taken := sorted(
         set(fields) & (RUN_FIELDS | set(get_type_hints(PrivateChannels)) | {"outcome", "feedback", "progress", "run"})
     ):

@@ -60,11 +60,12 @@ def test_good_items_next_to_malformed_ones_are_kept_and_the_others_reported(on, 
     memories = {
         "memories": [*({**on.MEMORY, "name": name} for name in names), {**on.MEMORY, "kind": "haiku"}, on.MEMORY]
     }
-    findings = {"score": 400, "findings": [{**on.FINDING, "description": ""}, {**on.FINDING, "category": "astrology"}]}
+    wrong = [{**on.FINDING, "description": ""}, {**on.FINDING, "suggestion": " "}]
+    findings = {"score": 400, "findings": [*wrong, {**on.FINDING, "category": "astrology"}]}
     learned = after_run(on.Cast(errors=findings, memories=memories), notebook=notebook, memory=book).audit(on.TALK)
     assert [one["name"] for one in learned["memories"]] == ["kebab-case"]
     assert [(one["category"], one["score"]) for one in learned["findings"]] == [("other", 100)]
-    assert len(learned["left_out"]) == 8
+    assert len(learned["left_out"]) == 9
     assert {lesson.name for lesson in book.lessons()} == {"kebab-case"}
 
 

@@ -170,6 +170,17 @@ def test_big_and_binary_files_are_bounded_and_a_big_one_is_read_on(rooms, monkey
     assert "blob" not in yard.grep("A")
 
 
+@pytest.mark.req("H3", "K5")
+def test_a_search_says_that_it_shows_not_all_lines_and_an_empty_alternative_finds_nothing(rooms):
+    root, _ = rooms
+    (root / "many.txt").write_text("a line\n" * 60)
+    found = ReadingTools(root).grep("a line|", "many.txt").splitlines()
+    assert len(found) == 51
+    assert "there may be more" in found[-1]
+    assert ReadingTools(root).grep("no such line||.*", "many.txt") == "Nothing found."
+    assert "is empty" in ReadingTools(root).grep("||.*")
+
+
 @pytest.mark.req("K5")
 @pytest.mark.parametrize(
     "pattern", ["(unclosed[", "(x+x+)+y", "a{1,99999}", "|", ".*", "", "\\", "(?=x)*", "x" * 10_000]

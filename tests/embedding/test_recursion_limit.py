@@ -15,6 +15,7 @@ from langgraph.types import Command
 from typing_extensions import TypedDict
 
 from langgraph_reflexion import Limits, Outcome, create_reflexion_agent
+from langgraph_reflexion.nodes.models.transcript import NOT_RUN
 from langgraph_reflexion.testing import Question, RoleModel, ask, call, calls, reflection, replan, say
 
 ASKED = {"messages": [("user", "Find a free hour on Tuesday.")]}
@@ -112,6 +113,17 @@ def test_a_larger_limit_gives_more_steps() -> None:
 
     counts = [steps(limit) for limit in (6, 9, 12, 24)]
     assert counts == sorted(set(counts))
+
+
+@pytest.mark.req("F1")
+def test_a_call_for_which_no_step_is_left_is_answered_as_not_run_and_the_conversation_is_not_rewritten() -> None:
+    last = []
+    for limit in range(6, 11):
+        agent = create_reflexion_agent(endless("calls"), [look], limits=ROOMY)
+        *_, update = agent.stream(ASKED, {"recursion_limit": limit}, stream_mode="updates")
+        last.append([message.text for message in update["finish"]["messages"]])
+    assert any(NOT_RUN in texts for texts in last)
+    assert all(texts[-1].startswith("The run stopped") and len(texts) <= 3 for texts in last)
 
 
 @pytest.mark.req("F1")

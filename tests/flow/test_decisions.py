@@ -130,20 +130,23 @@ def test_the_decision_is_found_in_prose_and_fences(run, desk, written):
 @pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.req("B9")
 def test_a_reader_of_the_callers_own_may_take_the_place_of_ours(run, desk, decided):
-    def reader(reply: AIMessage) -> Decision:
+    def reader(reply: AIMessage) -> Decision | None:
         word, _, rest = reply.text.partition(": ")
         if word == "SEARCH":
             return call("search", query=rest)
         if word == "SAY":
             return say(rest)
+        if word == "Well":
+            return None
         raise ValueError(f"start with SEARCH or SAY, not {word}")
 
-    model = RoleModel(["Hm", "SEARCH: Tuesday", "SAY: 11:00"])
+    model = RoleModel(["Hm", "SEARCH: Tuesday", "Well", "SAY: 11:00"])
     seen = run(model, [desk.search], protocol=reader)
     assert seen.answer == "11:00"
     assert desk.ran == ["Tuesday"]
-    assert seen.signals == ["parse_error"]
+    assert seen.signals == ["parse_error", "parse_error"]
     assert "start with SEARCH or SAY" in decided(model)[1].last.text
+    assert "returned NoneType, not a Decision" in decided(model)[3].last.text
     assert not decided(model)[0].tools, "nothing is bound"
     assert not decided(model)[0].system, "no rule is added"
 

@@ -320,6 +320,7 @@ def test_feedback_on_a_finished_thread_is_reflected_on_before_anything_else(run,
     assert seen.nodes[:4] == ["begin", "reflect", "remember", "recall"]
     assert seen.signals == ["feedback"]
     assert "Ada is on holiday" in seen.outcome.failures[0].evidence
+    assert "[m2] ai: 10:00" in reflected(model)[0].text, "what it is about is in the transcript"
     (asked,) = reflected(model)
     decision = asked.text.partition("<decision>")[2].partition("</decision>")[0]
     assert "10:00" in decision, "the answer that was wrong is the last decision"

@@ -144,6 +144,12 @@ def test_an_edit_that_names_no_tool_or_a_denied_one_is_asked_for_again(name):
     assert request["error"] == f"An edit must name a tool of the agent, got {name!r}"
 
 
+@pytest.mark.req("K8", "A3")
+def test_a_denied_tool_is_not_among_those_that_the_model_is_told_of():
+    outcome = agent_with([], call("look", path="a"), deny=["delete"]).invoke(ASKED, CONFIG)["outcome"]
+    assert "the tools are: read\n" in outcome.failures[0].evidence
+
+
 @pytest.mark.req("K8", "B11")
 @pytest.mark.parametrize("protocol", ["tools", "json"])
 def test_a_person_may_respond_in_a_tools_place(protocol):

@@ -399,10 +399,11 @@ def blocks(*content: Any) -> Any:
 @pytest.mark.req("B11")
 def test_a_model_without_tool_calls_sees_the_images_of_a_result():
     model = ScriptedModel([call("look", place="x"), say("ok")])
-    create_reflexion_agent(model, [blocks(FOUND, PICTURE)], protocol="json").invoke(HELLO)
+    figures = {"type": "json", "data": {"born": 1815, "letters": [12.5]}}
+    create_reflexion_agent(model, [blocks(FOUND, figures, PICTURE)], protocol="json").invoke(HELLO)
     told, picture = model.asked[1].messages[-1].content
     assert (told["text"], picture) == (
-        "Observation of look:\narchive\nAda\nAda Lovelace was born in 1815.\n[image]",
+        "Observation of look:\narchive\nAda\nAda Lovelace was born in 1815.\n1815\n12.5\n[image]",
         PICTURE,
     )
 

@@ -209,7 +209,8 @@ def visit(city: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Comman
 def meddle(tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
     """Meddle."""
     said = ToolMessage("done that", tool_call_id=tool_call_id)
-    return Command(update={"outcome": "mine", "attempts": ["mine"], "messages": [said]})
+    mine = {"outcome": "mine", "attempts": ["mine"], "run": {"reason": "mine"}}
+    return Command(update={**mine, "messages": [said]})
 
 
 def jump(tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
@@ -235,7 +236,7 @@ async def test_a_tools_command_updates_the_callers_fields_by_their_reducers(meth
 
 def test_a_tools_command_reaches_no_private_field() -> None:
     result = run([meddle], call("meddle"))
-    assert result["outcome"].status == "unverified"
+    assert (result["outcome"].status, result["outcome"].reason) == ("unverified", "")
     assert set(result) == {"messages", "outcome"}
 
 

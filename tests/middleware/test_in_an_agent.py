@@ -146,13 +146,18 @@ def test_the_lessons_stay_in_the_prompt_where_a_later_middleware_replaces_the_sy
     def planning(_request: Any) -> str:
         return "You plan meetings."
 
+    @wrap_model_call
+    def warm(request: Any, handler: Any) -> Any:
+        return handler(request.override(model_settings={"temperature": 1}))
+
     store = InMemoryStore()
     agent_with(hours(), store=store, name="planner").invoke(TASK)
     model, ours = RoleModel([say("11:00")]), ReflexionMiddleware(store=store, name="planner")
-    agent = create_agent(model, [search], middleware=[ours, planning], system_prompt="You are replaced.")
+    agent = create_agent(model, [search], middleware=[ours, planning, warm], system_prompt="You are replaced.")
     outcome = agent.invoke(TASK)["outcome"]
     [asked] = decided(model)
     assert asked.system.startswith("You plan meetings.\n\n<lessons>")
+    assert asked.system.count("<lessons>") == 1
     assert all(lesson in asked.system for lesson in outcome.lessons_used)
     assert asked.system.count(RULE["text"]) == 1
 

@@ -63,6 +63,14 @@ def test_a_reply_in_the_middle_of_which_the_provider_failed_is_cut_off(word):
 
 
 @pytest.mark.req("B13")
+def test_a_finish_reason_is_expected_of_a_provider_that_has_given_one_and_of_no_other():
+    earlier = [AIMessage("Hello.", response_metadata={"finish_reason": "stop", "model_provider": "mistralai"})]
+    reply = AIMessage("Tuesday.", response_metadata={"model_provider": "ollama"})
+    assert cut_off(reply, earlier) is None
+    assert cut_off(reply.model_copy(update={"response_metadata": {"model_provider": "mistralai"}}), earlier) is not None
+
+
+@pytest.mark.req("B13")
 @pytest.mark.parametrize("word", ["stop", "FinishReason.STOP", "end_turn"])
 def test_a_reply_that_came_to_its_end_is_not_cut_off(word):
     assert cut_off(AIMessage("Tuesday.", response_metadata={"finish_reason": word}), []) is None

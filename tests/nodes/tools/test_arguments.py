@@ -262,6 +262,17 @@ def test_a_fault_names_the_field_and_what_is_wrong_with_it(one: BaseTool, args: 
 
 
 @pytest.mark.req("B5")
+def test_a_schema_of_data_may_require_what_the_agent_fills_in_and_a_message_does_not_offer_it() -> None:
+    text = {"type": "string"}
+    schema = {"type": "object", "properties": {"query": text, "user": text}, "required": ["query", "user"]}
+    arguments = Arguments([from_schema(schema)], {"remote": {"user"}})
+    assert arguments.fault_in("remote", {"query": "Tue"}) is None
+    for user in (7, "ada"):
+        fault = arguments.fault_in("remote", {"query": "Tue", "user": user})
+        assert fault == "`user` is not a parameter; the parameters are: query"
+
+
+@pytest.mark.req("B5")
 def test_checked_code_is_not_changed() -> None:
     class Greedy(BaseModel):
         words: list[str]
