@@ -15,6 +15,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import ErrorNotebook, after_run
+from langgraph_reflexion.driver import Wait
 from langgraph_reflexion.graph import background
 from langgraph_reflexion.graph.auditors import AfterRun
 from langgraph_reflexion.testing import say
@@ -115,6 +116,22 @@ async def test_under_ainvoke_nothing_blocks_the_loop(on, agent, notebook):
         await mine.adrain()
         await waits.aaudit(on.TALK)
     assert len(await notebook.arecent()) == 1
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.req("H2")
+async def test_work_that_raises_is_logged_and_waited_for_no_longer(caplog):
+    def breaks():
+        raise RuntimeError("down")
+
+    async def breaks_too():
+        raise RuntimeError("down")
+
+    jobs, work = background.Background(), Wait(breaks, breaks_too)
+    jobs.begin(work).call()
+    await jobs.begin(work).acall()
+    assert await jobs.adrain(10)
+    assert caplog.text.count("Work in the background failed") == 2
 
 
 ENDING = """
