@@ -213,6 +213,8 @@ def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:
         return "loss"
     if episode.success is not None:
         return "win" if episode.success else "loss"
+    if episode.status != "unverified":
+        return "win" if episode.status == "success" else "loss"
     if lesson is None or not bound:
         return None
     at = episode.recalled_at.get(lesson.id, 0)

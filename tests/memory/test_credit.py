@@ -45,10 +45,13 @@ def test_a_success_is_a_win_and_a_failure_a_loss(book: LessonBook, mine: str, cl
     book.credit(run("r1", shown=[mine]))
     book.credit(run("r2", False, shown=[mine]))
     assert counts(book, mine) == (2, 1, 1)
+    for status in ("success", "failure"):  # the status alone says it, too
+        book.credit(Episode(id=status, task="Propose a slot.", status=status, shown=[mine]))
+    assert counts(book, mine) == (4, 2, 2)
     lesson = book.get(mine)
     assert lesson is not None
     assert lesson.last_used_at == clock()
-    assert [(one.wins, one.losses) for one in book.lessons()] == [(1, 1)]
+    assert [(one.wins, one.losses) for one in book.lessons()] == [(2, 2)]
 
 
 @pytest.mark.req("N3")
