@@ -358,7 +358,7 @@ def task_in(state: Mapping[str, Any]) -> str:
 
 def whole_conversation(state: Mapping[str, Any]) -> list[AnyMessage]:
     """The conversation. In a trial, the work of the last attempt follows."""
-    return [*state["messages"], *(state.get("work") or [])]
+    return [*state["messages"], *state["work"]]
 
 
 def is_from_user(message: AnyMessage) -> bool:
@@ -443,14 +443,13 @@ class View:
     def __init__(self, schema: type | None) -> None:
         self._schema = schema
         self.fields = tuple({"messages": None, **(get_type_hints(schema) if schema is not None else {})})
-        self._is_object = schema is not None and not issubclass(schema, dict)
 
     def select(self, values: Any) -> Any:
-        """These values, as the caller's schema if that is a class of objects, else as a dict.
+        """These values, as the caller's schema, which may be a class of objects, else as a dict.
 
         The list of messages is a copy, so a tool or a prompt function cannot change the conversation.
         """
         given = {name: values[name] for name in self.fields if name in values}
         if isinstance(given.get("messages"), list):
             given["messages"] = list(given["messages"])
-        return self._schema(**given) if self._is_object and self._schema is not None else given
+        return self._schema(**given) if self._schema is not None else given
