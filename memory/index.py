@@ -178,7 +178,8 @@ class Index:
             self.add(new)
             now = {item.key: item for item in update.items}
             if update.complete:
-                self.remove(self.entries.keys() - now.keys())
+                if gone := self.entries.keys() - now.keys():
+                    self.remove(gone)
                 self.items = now
             elif now or update.gone:
                 self.remove(update.gone)

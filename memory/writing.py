@@ -124,7 +124,7 @@ def _merge_or_add(shelf: Shelf, new: Lesson, doubt: str, taught_by: str) -> Plan
     """Merge a new lesson into one that says the same, or add it. `taught_by` holds the words of its task."""
     items = yield from shelf.current_items()
     duplicate, opposites = duplicate_and_opposites(shelf, new, items)
-    if duplicate is None:
+    if duplicate is None and shelf.has_vectors:
         duplicate = yield from _duplicate_by_vectors(shelf, new, items)
     written = (yield from merge(shelf, duplicate, new, doubt, taught_by)) if duplicate is not None else None
     if duplicate is not None and written is not None and written.lesson is not None:

@@ -55,7 +55,7 @@ class WordIndex:
             if self._seq < last - REMEMBERED:
                 self._db.execute("DELETE FROM words")
                 self._seq = -1
-            else:
+            elif self._seq >= 0:
                 changed = "SELECT id FROM gone WHERE seq > :seq UNION SELECT id FROM items WHERE seq > :seq"
                 self._db.executemany(
                     "DELETE FROM words WHERE rowid = ?", connection.execute(changed, {"seq": self._seq})

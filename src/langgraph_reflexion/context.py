@@ -186,7 +186,7 @@ UTC_NOW = partial(datetime.now, UTC)
 
 def aware(clock: Callable[[], datetime] | None) -> Callable[[], datetime]:
     """The caller's clock, in UTC, checked to return aware datetimes. Without one, the default clock."""
-    if clock is None:
+    if clock is None or clock is UTC_NOW:
         return UTC_NOW
     if not callable(clock):
         raise ValueError(f"`clock` must be a function of no arguments that returns an aware datetime, got {clock!r}")
