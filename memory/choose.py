@@ -75,7 +75,7 @@ def choose(
     lessons that advise the opposite, only the one with the highest estimate is shown, with those that give the same
     advice: so the run says whether that advice works.
     """
-    values = estimates.values
+    values, advice = estimates.values, estimates.advice
     on_record = {found.lesson.id: found for found in fitting if not is_vouched(found)}
     why: dict[str, str] = {}
     if after_failure:
@@ -109,7 +109,8 @@ def choose(
         best_gain = max((gains[known.id] for known in chosen if known.id in gains), default=0.0)
         if lesson.id in why and gains[lesson.id] < SIDE_GAIN * best_gain:
             continue
-        if may_join(lesson, [*shown_before, *(known.text for known in chosen)]):
+        others = [known.text for known in chosen if advice.get(known.id) != advice[lesson.id]]
+        if may_join(lesson, [*shown_before, *others]):
             chosen.append(lesson)
             budget -= tokens_of(lesson)
     held = [found.lesson for found in _near(fitting, scores) if found.lesson.id in why] if all(why.values()) else []

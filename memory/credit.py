@@ -87,7 +87,7 @@ def _count(shelf: Shelf, episode: Episode) -> Plan[None]:
     )
     before = counted_episode(item)
     if before is not None:
-        found |= yield from shelf.read_some(lessons_of(before))
+        found |= yield from shelf.read_some([id for id in lessons_of(before) if id not in ids])
     rows = (run for entry in found.values() for run in entry.evidence.runs if run["run"] == episode.id)
     now = later_than_all(shelf.clock(), [item], rows)
     again = {} if item is None else {COUNTED: now.isoformat()}

@@ -392,7 +392,7 @@ def _read_runs(value: Mapping[str, Any]) -> tuple[list[LessonRun], Counter[str]]
     runs = [_run_of(run) if isinstance(run, list) else run for run in value["runs"]]
     for run in runs:
         _time_of(run, "run")
-    counts = dict(value["earlier"])
+    counts = {name: count for name, count in value["earlier"].items() if name in COUNTS}
     if not all(type(count) is int and abs(count) <= MAX_COUNT for count in counts.values()):
         raise ValueError("its counts are impossible")
     return runs, Counter(counts)

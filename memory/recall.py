@@ -310,7 +310,10 @@ def _similarities(shelf: Shelf, text: str) -> Plan[dict[str, float]]:
         measured = frozenset(shelf.index.entries) | near.keys()
         similarities: dict[str, float] = {}
         others = -1.0
-        for found in (yield from shelf.nearest(*UNRELATED)):
+        all_found = yield from shelf.nearest(*UNRELATED)
+        if not all(all_found):  # the embedding model failed
+            return {}
+        for found in all_found:
             similarities |= {key: max(score, similarities.get(key, -1.0)) for key, score in found.items()}
             # A lesson that is not among the nearest is no more similar than the last of them.
             others = max(others, min(found.values(), default=0.0))

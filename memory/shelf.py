@@ -407,12 +407,12 @@ def retry_without_vectors(ops: list[Op]) -> Plan[None]:
         embedded = [op for op in ops if isinstance(op, PutOp) and op.index]
         if not embedded:
             raise
-        yield [op._replace(index=False) if isinstance(op, PutOp) and op.index else op for op in ops]
         if _REPEATED_TEXT in str(fault) and len(embedded) > 1:
-            for op in embedded:
+            for op in embedded:  # such a store keeps the vectors when the batch writes the items again
                 yield from retry_without_vectors([op])
         else:
-            logger.warning("Written without vectors: %s: %s", type(fault).__name__, mask_secrets(str(fault)))
+            logger.warning("Writing without vectors: %s: %s", type(fault).__name__, mask_secrets(str(fault)))
+        yield [op._replace(index=False) if isinstance(op, PutOp) and op.index else op for op in ops]
 
 
 def same_name(lesson: Lesson, items: Mapping[str, Item]) -> list[str]:

@@ -166,6 +166,8 @@ def _read(parts: Parts, state: State, reply: AIMessage, stem: str) -> Valid | In
     if problem := _problem_with(parts, decision):
         return problem
     message = actor.protocol.to_message(reply, decision, stem)
+    if decision.calls and decision.calls != message.tool_calls:
+        decision = decision.model_copy(update={"calls": message.tool_calls})
     return Valid(decision, message.model_copy(update={"name": actor.name}) if actor.name else message)
 
 

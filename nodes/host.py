@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, wraps
 from typing import Any, cast
-from uuid import uuid4
+from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.messages import BaseMessage
@@ -149,10 +149,15 @@ def _without_message_streams(callbacks: Any) -> Any:
     if isinstance(callbacks, BaseCallbackManager):
         manager = callbacks.copy()
         for handler in manager.handlers:
-            if type(handler).__name__.startswith("StreamMessagesHandler"):
+            if streams_messages(handler):
                 manager.remove_handler(handler)
         return manager
-    return callbacks
+    return [handler for handler in callbacks if not streams_messages(handler)] if callbacks else callbacks
+
+
+def streams_messages(handler: Any) -> bool:
+    """Whether a callback handler feeds LangGraph's stream of messages."""
+    return type(handler).__name__.startswith("StreamMessagesHandler")
 
 
 def checkpoints(config: RunnableConfig) -> bool:
@@ -166,10 +171,14 @@ def has_parent(config: RunnableConfig) -> bool:
 
 
 def run_id(config: RunnableConfig) -> str:
-    """The caller's id of this run, else a new one. LangGraph does not pass it on to an agent in a parent graph."""
+    """LangGraph's id of this run, else a new one. An agent in a parent graph gets its own id."""
     info = runtime_of(config).execution_info
     given = info.run_id if info is not None else None
-    return str(uuid4()) if given is None else given
+    if given is None:
+        return str(uuid4())
+    if has_parent(config):
+        return str(uuid5(NAMESPACE_OID, f"{given}/{configurable_of(config).get('checkpoint_ns')}"))
+    return str(given)
 
 
 def was_resumed(config: RunnableConfig) -> bool:

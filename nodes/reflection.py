@@ -199,6 +199,8 @@ def _history_text(state: State) -> str:
 
 def _instructions(case: Case) -> Waits[dict[str, str]]:
     """The agent's system prompt and tools, for the prompt of a reflection. Those of a trial's worker are unknown."""
+    if case.parts.reflector.mode != "run":
+        return {"instructions": "none", "tools": "none"}
     prompt = yield from case.parts.actor.prompt_for(case.state, case.state["messages"], case.config)
     system = "\n\n".join(message.text for message in prompt if isinstance(message, SystemMessage))
     offered = case.parts.tools.offered

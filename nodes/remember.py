@@ -178,6 +178,8 @@ def is_broken_check(failure: Failure) -> bool:
 def _has_failed_since_advice(state: State) -> bool:
     """Whether something failed after the last advice. A step may have several failures and only one reflection."""
     failures = state["failures"]
+    if len(failures) == len(state["reflections"]):
+        return False
     advised = next((turn["failure"] for turn in reversed(state["patch"]) if turn["patch"]), None)
     return advised is None or any(failure.step > failures[advised - 1].step for failure in failures[advised:])
 
@@ -226,12 +228,13 @@ class LessonWriter:
         """
         state, book = self._state, self._book
         lesson = lesson.model_copy(update={"topic": self._topic, "sources": [state["about"]["id"]]})
-        shown = [recalled.lesson for recalled in state["recalled"] if recalled.shown]
-        for known in shown:  # it came from memory, so it is not new evidence
-            if known.id in lesson.text or same(known.text, lesson.text):
-                why = "this run was shown it"
-                emit_lesson(self._config, lesson.kind, lesson.text, "unchanged", why, known.id)
-                return None
+        if not only_for_run:
+            shown = [recalled.lesson for recalled in state["recalled"] if recalled.shown]
+            for known in shown:  # it came from memory, so it is not new evidence
+                if known.id in lesson.text or same(known.text, lesson.text):
+                    why = "this run was shown it"
+                    emit_lesson(self._config, lesson.kind, lesson.text, "unchanged", why, known.id)
+                    return None
         if only_for_run or book is None:
             memory = self._parts.memory
             book = LessonBook(InMemoryStore(), ("run",), memory.policy, memory.clock, prompts=memory.prompts)

@@ -206,6 +206,8 @@ def wrong_schema(schema: Mapping[str, Any]) -> str | None:
         validators.validator_for(schema, default=validators.Draft202012Validator).check_schema(schema)
     except SchemaError as error:
         return f"`{_path(error.absolute_path)}`: {error.message}"[:MAX_MESSAGE]
+    except Exception as error:  # noqa: BLE001 — it may contain itself, or keys that are not strings
+        return f"it cannot be read: {type(error).__name__}: {error}"[:MAX_MESSAGE]
     return None
 
 

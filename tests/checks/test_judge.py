@@ -424,6 +424,14 @@ def test_an_answer_with_an_accent_is_a_word_of_its_own():
 
 
 @pytest.mark.req("E3")
+def test_long_answers_agree_if_they_differ_in_punctuation_alone():
+    judge = consistent(k=1, model=ScriptedModel(["Turn left, not right at the corner of the old market street"]))
+    assert judge("You turn left.", Run(task=TASK)).passed is False
+    judge = consistent(k=1, model=ScriptedModel(["Turn left, not right, at the corner of the old market street."]))
+    assert judge("Turn left, not right at the corner of the old market street", Run(task=TASK)).passed
+
+
+@pytest.mark.req("E3")
 def test_long_answers_agree_if_they_say_the_same_in_other_words():
     answer = "Alexander Graham Bell invented the telephone and patented it in March 1876."
     paraphrase = "In March 1876 Alexander Graham Bell patented the telephone, which he had invented."

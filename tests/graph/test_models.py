@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import pydantic
 import pytest
 from langchain_core.exceptions import ModelInvalidRequestError
 from langchain_core.language_models import FakeListChatModel
@@ -194,6 +195,7 @@ def test_a_configurable_model_of_langchain_is_made_at_each_call(monkeypatch: pyt
     assert [len(body["tools"]) for body in server.requests] == [1, 1]
 
 
+@pytest.mark.skipif(pydantic.VERSION.startswith("2.11."), reason="asking for its class creates its default there")
 @pytest.mark.parametrize("name", ["openai:gpt-4o-mini", "mistralai:large"])
 def test_a_configurable_model_whose_default_cannot_be_created_gives_any_form(
     name: str, monkeypatch: pytest.MonkeyPatch

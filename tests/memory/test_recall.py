@@ -12,9 +12,10 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from example_lessons import PAGE, SLOT, a_rule
-from langgraph_reflexion import NgramEmbeddings
+from langgraph_reflexion import FaissStore, NgramEmbeddings
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.memory import LessonBook
+from langgraph_reflexion.memory.recall import UNRELATED
 from langgraph_reflexion.schemas import Episode, Failure, Lesson, Trigger
 from langgraph_reflexion.text.task import topic_of
 from langgraph_reflexion.text.tokens import count_tokens
@@ -349,6 +350,23 @@ async def test_an_embedder_that_is_down_costs_vectors_and_no_lesson(caplog: pyte
         assert texts(book.recall("Propose a slot that is not busy.")) == [SLOT]
         assert texts(await book.arecall("Propose a slot that is not busy.")) == [SLOT]
     assert "the embedder is down" in caplog.text
+
+
+@pytest.mark.req("D5")
+def test_a_failure_while_the_noise_of_a_model_is_measured_shows_no_unrelated_lesson() -> None:
+    asked: list[str] = []
+
+    def embed(given: list[str]) -> list[list[float]]:
+        asked.extend(given)
+        if asked.count(UNRELATED[1]) == 1 and given == [UNRELATED[1]]:
+            raise ConnectionError("too many requests")
+        return [[1.0, 0.0 if "spider" in text else 0.3] for text in given]  # all texts are alike to this model
+
+    book = LessonBook(FaissStore(":memory:", index={"dims": 2, "embed": embed, "fields": ["text"]}), ("team",))
+    book.add(a_rule("Count the legs of the spider.", when="spiders"))
+    for _ in range(3):
+        assert book.recall("Compose a lullaby for the harbour master.") == []
+    assert asked.count(UNRELATED[1]) == 2
 
 
 @pytest.mark.req("D5")

@@ -198,6 +198,7 @@ def test_an_explanation_that_poses_is_not_shown_to_the_next_attempt(tried, score
 
 
 @pytest.mark.req("D25")
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("said_by", "trusted", "status"),
     [

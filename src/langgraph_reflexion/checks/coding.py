@@ -99,7 +99,7 @@ def same_value(encoded: Any, expected: Any) -> bool:
 
 
 def _same(ours: Any, theirs: Any) -> bool:
-    if ours[:1] != theirs[:1]:
+    if not isinstance(ours, list) or ours[:1] != theirs[:1]:
         return False
     kind, *rest = theirs
     if kind == "float":

@@ -384,7 +384,10 @@ def consistent(k: int = 3, agree: float = 0.6, model: Any = None) -> Check:
 
 
 def _agree(reply: str, answer: str) -> bool:
-    short, long = sorted((normalize_answer(reply), normalize_answer(answer)), key=len)
+    ours, theirs = normalize_answer(reply), normalize_answer(answer)
+    if ours == theirs:
+        return True
+    short, long = sorted((ours, theirs), key=len)
     if len(short) > SHORT_ANSWER:
         return likeness(reply, answer) >= SAME_ANSWER
     has_spaces = short.isascii() or " " in long
