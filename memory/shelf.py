@@ -81,9 +81,6 @@ MARKS = (UNDONE, COUNTED)
 MAX_CORRECTIONS = 8
 """How often an item is corrected before that is left to the other writers."""
 
-_REPEATED_TEXT = "does not match number of indices"
-"""In the error of an `InMemoryStore` if two items of a batch have the same text to embed (LangGraph's issue 8822)."""
-
 _ADDED_TO = (MORE_FAILURES, TASKS)
 """Fields to which each writer only adds. A change's `after` holds what it added."""
 
@@ -404,14 +401,9 @@ def retry_without_vectors(ops: list[Op]) -> Plan[None]:
     except StoreError:  # an error of the file, not of the embedding model
         raise
     except Exception as fault:
-        embedded = [op for op in ops if isinstance(op, PutOp) and op.index]
-        if not embedded:
+        if not any(isinstance(op, PutOp) and op.index for op in ops):
             raise
-        if _REPEATED_TEXT in str(fault) and len(embedded) > 1:
-            for op in embedded:  # such a store keeps the vectors when the batch writes the items again
-                yield from retry_without_vectors([op])
-        else:
-            logger.warning("Writing without vectors: %s: %s", type(fault).__name__, mask_secrets(str(fault)))
+        logger.warning("Writing without vectors: %s: %s", type(fault).__name__, mask_secrets(str(fault)))
         yield [op._replace(index=False) if isinstance(op, PutOp) and op.index else op for op in ops]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from example_lessons import PAGE, SLOT, a_rule
-from langgraph_reflexion import FaissStore, NgramEmbeddings
+from langgraph_reflexion import FaissStore
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.memory.recall import UNRELATED
@@ -367,24 +366,6 @@ def test_a_failure_while_the_noise_of_a_model_is_measured_shows_no_unrelated_les
     for _ in range(3):
         assert book.recall("Compose a lullaby for the harbour master.") == []
     assert asked.count(UNRELATED[1]) == 2
-
-
-@pytest.mark.req("D5")
-def test_lessons_for_one_occasion_keep_their_vectors_where_a_store_refuses_one_text_twice_in_a_batch(
-    tmp_path: Path,
-) -> None:
-    def book() -> LessonBook:
-        return LessonBook(
-            InMemoryStore(index={"dims": 64, "embed": NgramEmbeddings(64), "fields": ["text"]}), ("team",)
-        )
-
-    first, second = book(), book()
-    for text in (SLOT, "Name the city of every participant first."):
-        first.add(a_rule(text, when="planning a call"))
-    first.export(tmp_path / "lessons.jsonl")
-    assert second.load(tmp_path / "lessons.jsonl").added == 2
-    found = second.store.search(("team", "lessons"), query="planning a call")
-    assert [item.score is not None for item in found] == [True, True]
 
 
 def test_if_a_rule_and_a_strategy_say_the_same_the_rule_is_shown(book: LessonBook):
