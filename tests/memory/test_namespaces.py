@@ -66,6 +66,7 @@ def test_names_that_look_alike_do_not_share() -> None:
 def test_a_user_may_have_a_name_that_no_store_takes_as_its_first_label() -> None:
     book = LessonBook(InMemoryStore(), namespace=("{user_id}",), context=Context(user_id="langgraph"))
     book.store.put((*book.namespace, "lessons"), "k", {})
+    assert book.store.get((*book.namespace, "lessons"), "k") is not None
 
 
 @pytest.mark.slow
