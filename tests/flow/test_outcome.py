@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel
@@ -170,7 +170,10 @@ def test_each_round_is_reported_with_what_was_asked_answered_read_and_decided_an
         assert isinstance(event["answered"], AIMessage)
     assert "there is no tool 'look_up'" in told[0]["fault"]
     assert told[0]["read"] is None
-    assert told[1]["read"]["calls"][0]["args"] == {"query": "Tuesday"}
+    [asked] = told[1]["read"]["calls"]
+    assert asked["args"] == {"query": "Tuesday"}
+    [result] = [message for message in seen.messages if isinstance(message, ToolMessage)]
+    assert asked["id"] == result.tool_call_id
     assert told[2]["read"]["final"] == "11:00"
     assert not {"step", "steps", "events"} & set(seen.result)
 

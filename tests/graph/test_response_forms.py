@@ -399,9 +399,12 @@ def test_an_openai_model_with_tools_answers_in_any_form(form, is_bound):
 
 
 def test_an_invalid_json_schema_is_refused_when_the_agent_is_built() -> None:
+    endless: dict[str, Any] = {"type": "object"}
+    endless["properties"] = {"city": endless}
     wrong = {"type": "object", "properties": {"city": {"type": "text"}}}
-    with pytest.raises(ValueError, match=r"`response_format` is not a valid JSON schema.*city.type.*'text'"):
-        create_reflexion_agent(ScriptedModel([]), response_format=wrong)
+    for schema, why in ((wrong, r"city.type.*'text'"), ({**wrong, "$schema": 5}, "it cannot be read"), (endless, "it")):
+        with pytest.raises(ValueError, match=rf"`response_format` is not a valid JSON schema.*{why}"):
+            create_reflexion_agent(ScriptedModel([]), response_format=schema)
 
 
 @pytest.mark.req("J5")
