@@ -226,8 +226,11 @@ def merge_run(left: RunFields, right: RunFields) -> RunFields:
     if "about" in right:
         return right
     out: RunFields = {**left, **right}
-    if "handoffs" in right:  # written by the calls of one turn at once
+    # Several calls of a turn write these, in the order of the calls, not of the answers that they waited for.
+    if "handoffs" in right:
         out["handoffs"] = [*left.get("handoffs", []), *right["handoffs"]]
+    if "resumed_at" in right:
+        out["resumed_at"] = max(left.get("resumed_at", 0.0), right["resumed_at"])
     return out
 
 

@@ -298,15 +298,19 @@ def test_waiting_for_a_person_is_not_counted_as_time_of_the_run(
 
 
 @pytest.mark.req("F13")
-def test_a_call_that_still_waits_next_to_an_answered_one_has_not_run_out_of_time(make: Make, thread: Thread) -> None:
+@pytest.mark.parametrize("order", [["the hour", "the room"], ["the room", "the hour"]])
+def test_a_call_that_still_waits_next_to_an_answered_one_has_not_run_out_of_time(
+    make: Make, thread: Thread, order: list[str]
+) -> None:
     clock, office, config = Clock(), Office(), thread()
     turn = calls(("confirm", {"what": "the hour"}), ("confirm", {"what": "the room"}))
     _, agent = make([turn, say("Done.")], office.tools, protocol="tools", limits=Limits(deadline=60), clock=clock)
     result = agent.invoke(ASKED, config)
-    for _ in range(2):
+    for what in order:
         clock.wait(hours=1)
-        result = agent.invoke(Command(resume={result["__interrupt__"][0].id: "yes"}), config)
-    assert sorted(office.did) == ["confirm the hour", "confirm the room"]
+        (pause,) = [each for each in result["__interrupt__"] if each.value == {"confirm": what}]
+        result = agent.invoke(Command(resume={pause.id: "yes"}), config)
+    assert office.did == [f"confirm {what}" for what in order]
     assert result["outcome"].stop_reason == "unchecked"
     assert not result["outcome"].failures
 
