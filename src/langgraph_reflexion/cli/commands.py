@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -78,6 +78,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**settings, allow_abbrev=False)
 
 
+@cache
 def build_parser() -> argparse.ArgumentParser:
     """The parser of all commands. `run` is the module and function of a command, imported only to run it."""
     parser = Parser(
