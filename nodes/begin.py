@@ -57,7 +57,6 @@ def begin(parts: Parts, state: State, config: RunnableConfig) -> Update:
             id=run,
             task="" if task is not None and task.id else task_of(conversation),
             task_id=task.id if task is not None else None,
-            started=now,
             namespace=parts.memory.namespace_for(config),
             before=outcome.run_id if feedback and outcome is not None else None,
         ),

@@ -44,8 +44,7 @@ class Budget:
 
     def elapsed(self, state: Mapping[str, Any]) -> float:
         """Seconds of the run so far, without the time spent waiting for a person."""
-        started: float = state["about"]["started"]
-        return max(0.0, self.now() - started - _waited(state))
+        return _worked(state, self.now())
 
     def seconds_left(self, state: Mapping[str, Any]) -> float | None:
         """Seconds left until the deadline, never negative. None without a deadline."""
@@ -98,7 +97,8 @@ class Budget:
     ) -> Tally:
         """The run's tally after a node, with its cost, counts and time added."""
         tally: Tally = state["tally"]
-        new = cast("Tally", {**tally, "at": self.now(), "waited": _waited(state)})
+        now = self.now()
+        new = cast("Tally", {**tally, "at": now, "resumed_at": state["resumed_at"], "worked": _worked(state, now)})
         # Zeros are left out, because the tally is in each checkpoint.
         if spent is not None:
             new["spent"] = (Usage(**tally["spent"]) + spent).model_dump(exclude_defaults=True)
@@ -127,10 +127,11 @@ def new_tally(now: float) -> Tally:
         wrote={},
         advised=[],
         at=now,
-        waited=0.0,
+        resumed_at=now,
+        worked=0.0,
         spent={},
         reflecting={},
-        attempt_start=AttemptStart(spent={}, at=now, failures=0, waited=0.0),
+        attempt_start=AttemptStart(spent={}, failures=0, worked=0.0),
     )
 
 
@@ -141,18 +142,18 @@ def tokens_in(tally: Tally) -> int:
 
 def end_attempt(state: Mapping[str, Any], config: RunnableConfig, tally: Tally, **fields: Any) -> Update:
     """The attempt that ends now, with these fields, as an event, and the tally with which the next one starts."""
-    start, now = tally["attempt_start"], tally["at"]
+    start = tally["attempt_start"]
     failures: list[Failure] = state.get("failures") or []
     attempt = Attempt(
         failures=failures[start["failures"] :],
-        seconds=max(0.0, now - start["at"] - (tally["waited"] - start["waited"])),
+        seconds=tally["worked"] - start["worked"],
         usage=Usage(**{name: after - start["spent"].get(name, 0) for name, after in tally["spent"].items()}),
         **fields,
     )
     shown = attempt.model_dump(mode="json", include={"answer", "score", "verdicts", "seconds"})
     number, step = state["tally"]["attempts"] + 1, state["tally"]["steps"]
     emit(config, "attempt", run_id=state["about"]["id"], step=step, attempt=number, **shown)
-    next_start = AttemptStart(spent=tally["spent"], at=now, failures=len(failures), waited=tally["waited"])
+    next_start = AttemptStart(spent=tally["spent"], failures=len(failures), worked=tally["worked"])
     return {"attempts": [*state["attempts"], attempt], "tally": {**tally, "attempt_start": next_start}}
 
 
@@ -171,10 +172,11 @@ def came_back(failures: Sequence[Failure], count: int) -> bool:
     return bool(mark) and any(failure.fingerprint == mark for failure in failures[count:])
 
 
-def _waited(state: Mapping[str, Any]) -> float:
-    """Seconds spent waiting for a person, also for an answer that came after the tally was last written."""
+def _worked(state: Mapping[str, Any], now: float) -> float:
+    """Seconds of work so far. A clock that went back since the tally was written costs the time since then, no more."""
     tally: Tally = state["tally"]
-    return tally["waited"] + max(0.0, (state.get("resumed_at") or 0.0) - tally["at"])
+    since = tally["at"] if state["resumed_at"] == tally["resumed_at"] else state["resumed_at"]
+    return tally["worked"] + max(0.0, now - since)
 
 
 def _size_of(message: BaseMessage) -> int:

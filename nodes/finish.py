@@ -108,9 +108,12 @@ def _stream_last(messages: list[AnyMessage]) -> None:
             push_message(AIMessageChunk(content=message.content, id=message.id, name=message.name), state_key=None)
 
 
-def emit_outcome_of_error(parts: Parts, config: RunnableConfig, error: Exception) -> None:
-    """The outcome event of a run that ends with an exception: what was done until then, and why it stopped."""
-    state = cast("State", read_channels(values_now(config, CHANNELS)))
+def emit_outcome_of_error(parts: Parts, config: RunnableConfig, error: Exception, noted: Update) -> None:
+    """The outcome event of a run that ends with an exception: what was done until then, and why it stopped.
+
+    `noted` is what the node that raised would have added to its update.
+    """
+    state = cast("State", {**read_channels(values_now(config, CHANNELS)), **noted})
     if not state.get("about"):
         return  # `begin` refused the input
     if has_unfinished_work(state):

@@ -35,8 +35,8 @@ class Node(Runnable[Any, Any]):
 
     store: BaseStore | None = None
     """The agent's store, which the caller's code in the node gets if the graph above has none."""
-    on_error: Callable[[RunnableConfig, Exception], None] | None = None
-    """Called with an exception that ends the run, before it is raised."""
+    on_error: Callable[[RunnableConfig, Exception, dict[str, Any]], None] | None = None
+    """Called with an exception that ends the run, before it is raised, and with what the node notes in any case."""
     now: Callable[[], float] | None = None
     """The run's clock, for a node that may be the first one of a resumed run. That node notes when it was resumed, so
     that the time until then, in which the run waited for a person, is not counted."""
@@ -72,7 +72,7 @@ class Node(Runnable[Any, Any]):
                 update = yield from update
         except Exception as error:
             if self.on_error is not None and not isinstance(error, errors.GraphBubbleUp):
-                self.on_error(config, error)
+                self.on_error(config, error, resumed)
             raise
         if resumed and isinstance(update, dict):
             update = {**update, **resumed}

@@ -31,7 +31,6 @@ class About(TypedDict):
     task: str
     """Empty if the task is in a message with an id."""
     task_id: str | None
-    started: float
     namespace: list[str] | None
     """The namespace of its lessons. None if it has no memory."""
     before: str | None
@@ -39,12 +38,11 @@ class About(TypedDict):
 
 
 class AttemptStart(TypedDict):
-    """The start of the current attempt: the run's cost, failures and waiting time until then."""
+    """The start of the current attempt: the run's cost, failures and working time until then."""
 
     spent: dict[str, int]
-    at: float
     failures: int
-    waited: float
+    worked: float
 
 
 class Tally(TypedDict):
@@ -62,9 +60,11 @@ class Tally(TypedDict):
     advised: list[int]
     """The number of attempts when each reflection was made."""
     at: float
-    """When this was last written, to subtract the time until a person answers."""
-    waited: float
-    """Seconds spent waiting for a person so far."""
+    """When this was last written."""
+    resumed_at: float
+    """The run's `resumed_at` at that time. If it differs now, the run waited for a person until then."""
+    worked: float
+    """Seconds of work so far, without the time spent waiting for a person."""
     spent: dict[str, int]
     """A `Usage` as plain data, without zeros. That of reflections is in `reflecting`."""
     reflecting: dict[str, int]
@@ -229,8 +229,8 @@ def merge_run(left: RunFields, right: RunFields) -> RunFields:
     # Several calls of a turn write these, in the order of the calls, not of the answers that they waited for.
     if "handoffs" in right:
         out["handoffs"] = [*left.get("handoffs", []), *right["handoffs"]]
-    if "resumed_at" in right:
-        out["resumed_at"] = max(left.get("resumed_at", 0.0), right["resumed_at"])
+    if "resumed_at" in right and left.get("resumed_at") != left.get("tally", {}).get("resumed_at"):
+        out["resumed_at"] = max(left["resumed_at"], right["resumed_at"])
     return out
 
 

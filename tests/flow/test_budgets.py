@@ -8,6 +8,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from langchain_core.exceptions import ModelAuthenticationError
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
@@ -15,7 +16,7 @@ from pydantic import BaseModel
 
 from langgraph_reflexion import Limits, create_reflexion_agent
 from langgraph_reflexion.nodes import recall
-from langgraph_reflexion.testing import RoleModel, call, reflection, say
+from langgraph_reflexion.testing import RoleModel, call, calls, reflection, say
 from text_only import TextOnlyRoleModel
 
 
@@ -51,6 +52,44 @@ def test_a_deadline_ends_the_loop_of_steps_and_what_was_done_is_given_back(run, 
     assert desk.ran == ["room 0", "room 1", "room 2"]
     assert "10" in seen.outcome.reason
     assert seen.outcome.seconds == 12
+
+
+@pytest.mark.req("F13")
+def test_a_clock_that_goes_back_by_an_hour_does_not_give_the_run_more_time(run, desk):
+    clock = Clock()
+    steps = [clock.after(4, call("search", query=f"room {i}")) for i in range(9)]
+    steps[1] = clock.after(-3600, call("search", query="room 1"))
+    seen = run(RoleModel(steps), [desk.search], clock=clock, limits={"deadline": 10})
+    assert seen.ending == ("failure", "deadline")
+    assert desk.ran == ["room 0", "room 1", "room 2", "room 3"]
+    assert seen.outcome.seconds == seen.outcome.attempts[0].seconds == 12
+
+
+@pytest.mark.req("F13", "K8")
+def test_after_a_clock_went_back_the_time_until_a_person_answers_is_still_not_counted():
+    clock = Clock()
+
+    def confirm(what: str) -> str:
+        """Have a person confirm it."""
+        return str(interrupt(what))
+
+    agent = create_reflexion_agent(
+        RoleModel(
+            [clock.after(-3600, calls(("confirm", {"what": "ten"}), ("confirm", {"what": "red"}))), say("Done.")]
+        ),
+        [confirm],
+        limits=Limits(deadline=10),
+        checkpointer=InMemorySaver(),
+        clock=clock,
+    )
+    thread = {"configurable": {"thread_id": "1"}}
+    result = agent.invoke({"messages": [("user", "Plan an hour.")]}, thread)
+    for what in ("red", "ten"):
+        clock.now += timedelta(minutes=10)
+        (pause,) = [each for each in result["__interrupt__"] if each.value == what]
+        result = agent.invoke(Command(resume={pause.id: "yes"}), thread)
+    assert result["outcome"].status == "unverified"
+    assert result["outcome"].seconds == 0
 
 
 @pytest.mark.req("F13", "B11")
@@ -177,6 +216,19 @@ def test_a_run_that_its_caller_interrupted_does_not_use_up_the_time_until_it_is_
         result = agent.invoke(None, thread)
     assert result["outcome"].status == "unverified"
     assert result["outcome"].seconds == 0
+
+
+@pytest.mark.req("F13", "I2")
+def test_a_run_that_raises_when_it_is_resumed_has_not_spent_the_time_before_that():
+    clock, events = Clock(), []
+    agent = create_reflexion_agent(
+        RoleModel(ModelAuthenticationError("wrong key")), checkpointer=InMemorySaver(), clock=clock
+    )
+    for given in ({"messages": [("user", "Plan an hour.")]}, None):
+        with pytest.raises(ModelAuthenticationError):
+            events += agent.stream(given, {"configurable": {"thread_id": "1"}}, stream_mode="custom")
+        clock.now += timedelta(hours=1)
+    assert [event["outcome"]["seconds"] for event in events if event["type"] == "outcome"] == [0, 0]
 
 
 @pytest.fixture
