@@ -88,7 +88,7 @@ def attempt(trial: Trial, parts: Parts, state: State, config: RunnableConfig) ->
     if is_first_step(config):  # messages of an attempt before a pause or a crash count too
         for reply in (yield from trial.worker.earlier_replies(config, prompt)):
             calls.taken += 1
-            meter.spent += usage_of(reply)
+            meter.add(usage_of(reply))
     try:
         work = yield from _run(call, text, calls)
     except NeedsAsyncError:

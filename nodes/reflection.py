@@ -98,7 +98,7 @@ def ask_for_reflection(case: Case, depth: Depth) -> Waits[ReadReflection]:
                 )
         except Exception as fault:
             raise_control_flow(fault)
-            case.meter.spent += COST_OF_NO_REPLY
+            case.meter.add(COST_OF_NO_REPLY)
             read = ReadReflection(None, describe(fault), read.dropped)
             if model_fault(fault) == "setting" and not (actor.raises_faults and reflector.model is None):
                 raise  # not of an agent's own model in a middleware: another one may answer in its place
@@ -106,7 +106,7 @@ def ask_for_reflection(case: Case, depth: Depth) -> Waits[ReadReflection]:
                 continue
             return read
         asked = messages if mode == "free" else [*messages, HumanMessage(json.dumps(schema))]
-        case.meter.spent += budget.cost(asked, reply)
+        case.meter.add(budget.cost(asked, reply))
         read = (read_freely if mode == "free" else read_reflection)(reply.message.text, case.failure, depth)
         if read.reflection is not None:
             return read

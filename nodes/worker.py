@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, cast
@@ -48,6 +49,7 @@ class CallBudget:
     def __init__(self, most: int, tokens: int | None, meter: Meter) -> None:
         self.most, self.taken = most, 0
         self.meter, self._tokens = meter, tokens
+        self._lock = threading.Lock()
 
     @property
     def is_over(self) -> bool:
@@ -62,8 +64,10 @@ class CallBudget:
         # too.
         if "nostream" in (tags or ()) and name != "decide":
             return
-        self.taken += 1
-        if self.is_over:
+        with self._lock:  # a worker may make several calls at once
+            self.taken += 1
+            is_over = self.is_over
+        if is_over:
             raise WorkerError(f"it gave no answer in {self.most} model calls")
 
 

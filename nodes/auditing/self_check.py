@@ -123,9 +123,9 @@ def _ask(parts: Parts, state: State, config: RunnableConfig, model: Model, meter
         raise_control_flow(fault)
         if model_fault(fault) == "setting":
             raise
-        meter.spent += COST_OF_NO_REPLY
+        meter.add(COST_OF_NO_REPLY)
         return None
-    meter.spent += reply.spent
+    meter.add(reply.spent)
     try:
         fields = fields_in(read_json(reply.message.text), SelfCheck.model_fields)
         fields["issues"] = texts_in(fields.get("issues"))  # models write one text for a list, and null for nothing

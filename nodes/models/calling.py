@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -255,9 +256,15 @@ def usage_of(message: AIMessage) -> Usage:
 
 @dataclass
 class Meter:
-    """The cost of several model calls so far, also of those in the caller's code."""
+    """The cost of several model calls so far, also of those in the caller's code, which may end at the same time."""
 
     spent: Usage = field(default_factory=Usage)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, cost: Usage) -> None:
+        """Add the cost of one call."""
+        with self._lock:
+            self.spent += cost
 
 
 class _UsageCounter(BaseCallbackHandler):
@@ -269,7 +276,7 @@ class _UsageCounter(BaseCallbackHandler):
     def on_llm_end(self, response: LLMResult, **kwargs: Any) -> None:
         first = response.generations[0][0] if response.generations and response.generations[0] else None
         if isinstance(first, ChatGeneration) and isinstance(first.message, AIMessage):
-            self.meter.spent += usage_of(first.message)
+            self.meter.add(usage_of(first.message))
 
 
 def metered(config: RunnableConfig, meter: Meter, *others: BaseCallbackHandler) -> RunnableConfig:

@@ -147,7 +147,7 @@ class ResponseFormat:
                 value, misfit = self.read(_text_in(fault))
                 if not misfit or model_fault(fault) != "setting":
                     if not meter.spent.calls:
-                        meter.spent += COST_OF_NO_REPLY
+                        meter.add(COST_OF_NO_REPLY)
                     return value, misfit and describe(fault)
                 if status_of(fault) in (401, 403):
                     raise
@@ -162,9 +162,9 @@ class ResponseFormat:
             raise_control_flow(fault)
             if model_fault(fault) == "setting":
                 raise
-            meter.spent += COST_OF_NO_REPLY
+            meter.add(COST_OF_NO_REPLY)
             return None, describe(fault)
-        meter.spent += reply.spent
+        meter.add(reply.spent)
         return self.read(reply.message.text)
 
     def _structured(self, model: Model) -> Model | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from typing import Any, TypedDict
@@ -28,6 +29,15 @@ from model_server import ModelServer
 
 def right(answer, _run):
     return "yes" in answer
+
+
+@pytest.fixture
+def often_interrupted():
+    """Threads take turns a thousand times more often, so that what they do to one value at once shows."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(5e-6)
+    yield
+    sys.setswitchinterval(before)
 
 
 @pytest.mark.req("J5", "G2")
@@ -147,6 +157,22 @@ def test_models_asked_inside_a_function_are_counted(made, student):
     model = student("no", "yes")
     told = made(lambda prompt: model.invoke(prompt), [right]).invoke({"messages": [("user", "Is it so?")]})["outcome"]
     assert (told.usage.calls, told.usage.total > 0, [one.usage.calls for one in told.attempts]) == (2, True, [1, 1])
+
+
+@pytest.mark.req("I5", "F9")
+@pytest.mark.usefixtures("often_interrupted")
+@pytest.mark.parametrize("allowed", [60, 50])
+def test_each_of_many_model_calls_that_end_at_the_same_time_is_counted(made, allowed):
+    model = RoleModel([say("yes")])
+
+    def worker(prompt: str) -> str:
+        return model.batch([prompt] * 60)[0].text
+
+    limits = {"max_steps": allowed, "max_attempts": 1}
+    outcome = made(worker, [right], limits=limits).invoke({"messages": [("user", "Is it so?")]})["outcome"]
+    assert outcome.stop_reason == ("accepted" if allowed == 60 else "max_attempts")
+    assert len(model.asked) <= allowed
+    assert outcome.usage.calls == len(model.asked)
 
 
 @pytest.mark.req("J5")
