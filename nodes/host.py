@@ -60,6 +60,7 @@ class Node(Runnable[Any, Any]):
         if self.store is not None and (runtime := runtime_of(config)).store is None:
             inside = {**configurable_of(config), "__pregel_runtime": replace(runtime, store=self.store)}
             config = cast("RunnableConfig", {**config, "configurable": inside})
+        drop_old_answer(config)
         resumed = {"resumed_at": self.now()} if self.now is not None and is_first_step(config) else {}
         state = {**read_channels(input), **resumed}
         if resumed and isinstance(state.get("tally", {}).get("spent"), list):  # its form in version 0.1.0
@@ -186,10 +187,21 @@ def was_resumed(config: RunnableConfig) -> bool:
     scratchpad = configurable_of(config).get("__pregel_scratchpad")
     if scratchpad is None:
         return False
-    if scratchpad.resume or scratchpad.get_null_resume() is not None:
-        return True
-    # An answer by id may be for a graph inside this node. Only the first step after it counts.
-    return bool(configurable_of(config).get("__pregel_resume_map")) and is_first_step(config)
+    # LangGraph keeps both forms of an answer until the step of the graph above ends. Only the first step here counts.
+    is_answered = answers_by_id(config) or scratchpad.get_null_resume() is not None
+    return bool(scratchpad.resume) or (is_answered and is_first_step(config))
+
+
+def answers_by_id(config: RunnableConfig) -> bool:
+    """Whether a person answered by the ids of the pauses, maybe those of a graph inside this one."""
+    return bool(configurable_of(config).get("__pregel_resume_map"))
+
+
+def drop_old_answer(config: RunnableConfig) -> None:
+    """If a person answers by id, drop an earlier answer without one: LangGraph keeps it in the graph above, and would
+    give it to the next pause, even to an approval."""
+    if answers_by_id(config) and (scratchpad := configurable_of(config).get("__pregel_scratchpad")) is not None:
+        scratchpad.get_null_resume(True)
 
 
 def is_first_step(config: RunnableConfig) -> bool:

@@ -234,3 +234,64 @@ async def test_a_pause_inside_a_task_group_of_a_tool_is_a_pause(way: str) -> Non
     result = await agent.ainvoke(Command(resume="yes"), THREAD)
     assert result["messages"][-2].text == "booked 11: yes"
     assert result["outcome"].failures == []
+
+
+class BrokenLineError(ConnectionError):
+    """A fault that passes, of a server that says when to try again."""
+
+    retry_after = 0
+
+
+@pytest.mark.req("A5", "G1")
+@pytest.mark.parametrize("by_id", [True, False])
+def test_a_call_of_a_later_turn_is_retried_however_an_earlier_pause_was_answered(by_id: bool) -> None:
+    tried: list[str] = []
+
+    def look(day: str) -> str:
+        """Look at a day."""
+        tried.append(day)
+        if len(tried) == 1:
+            raise BrokenLineError("the line broke")
+        return f"{day} is free"
+
+    agent = create_reflexion_agent(
+        RoleModel([ask("Which day?"), call("look", day="Tuesday"), say("done")]), [look], controls=["ask_user"]
+    )
+    graph = in_a_graph(agent)
+    (pause,) = graph.invoke(ASKED, THREAD)["__interrupt__"]
+    result = graph.invoke(Command(resume={pause.id: "Tuesday"} if by_id else "Tuesday"), THREAD)
+    assert tried == ["Tuesday", "Tuesday"]
+    assert not result["outcome"].failures
+
+
+@pytest.mark.req("K8", "G1")
+def test_an_answer_without_an_id_never_approves_a_later_call() -> None:
+    ran: list[str] = []
+
+    def confirm(hour: int) -> str:
+        """Have a person confirm an hour."""
+        return str(interrupt({"confirm": hour}))
+
+    def book(hour: int) -> str:
+        """Book an hour."""
+        ran.append(f"book {hour}")
+        return f"booked {hour}"
+
+    turns = [call("book", hour=10), call("confirm", hour=11), call("book", hour=12), say("done")]
+    graph = in_a_graph(create_reflexion_agent(RoleModel(turns), [book, confirm], approve=["book"]))
+    graph.invoke(ASKED, THREAD)
+    (pause,) = graph.invoke(Command(resume=APPROVED), THREAD)["__interrupt__"]
+    assert (pause.value, ran) == ({"confirm": 11}, ["book 10"])
+    result = graph.invoke(Command(resume={pause.id: "yes"}), THREAD)
+    assert ran == ["book 10"], "nobody has approved the second booking"
+    (pause,) = result["__interrupt__"]
+    assert pause.value["action_requests"][0]["args"] == {"hour": 12}
+    graph.invoke(Command(resume={pause.id: {"decisions": [{"type": "reject"}]}}), THREAD)
+    assert ran == ["book 10"]
+
+
+def in_a_graph(agent: Any) -> Any:
+    house = StateGraph(Desk)
+    house.add_node("agent", agent)
+    house.add_edge(START, "agent")
+    return house.compile(checkpointer=InMemorySaver())
