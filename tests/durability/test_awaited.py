@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -233,9 +234,10 @@ def test_an_interrupt_from_the_keyboard_leaves_a_run_that_continues(
 async def test_a_stream_that_is_left_can_be_taken_up_again(make: Make, thread: Thread) -> None:
     _model, agent = make()
     config = thread()
-    async for update in agent.astream(ASKED, config, stream_mode="updates"):
-        if "reflect" in update:
-            break
+    async with aclosing(agent.astream(ASKED, config, stream_mode="updates")) as stream:
+        async for update in stream:
+            if "reflect" in update:
+                break
     result = await agent.ainvoke(None, config)
     assert result["outcome"].answer == "11:00"
     assert len(result["outcome"].reflections) == 1
