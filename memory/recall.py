@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -62,20 +61,18 @@ USUAL_LESSON_WORDS = 20
 less, as in BM25 (k1 1.2, b 0.5; Robertson and Zaragoza, 2009). If length does not count, a right lesson comes first in
 3 fewer of 100 tasks of `new`, on which nothing was set, and in 12 fewer of `messy`."""
 
-BIGRAM_WEIGHT = 0.6
-"""Weight of a bigram in a script without spaces, where bigrams overlap. Set on the Chinese tuning tasks."""
-
-CHARACTER_WEIGHT = 0.35
-"""Weight of a single character of such a script, which also finds compound words. Set on the same tasks."""
+UNSPACED_WEIGHT = 0.4
+"""Weight of a single character or a bigram in a script without spaces: they overlap, so a word counts several times.
+Set on the Chinese tuning tasks, where 0.4 to 0.5 are level."""
 
 SHORT_WEIGHT = 0.25
 """Weight of a short number or a single letter."""
 
 FUNCTION_WEIGHT = 0.5
 """Weight of an English function word in a task that taught a lesson: `how do you say … in …` is a phrasing, too. With
-it, and with words that several tasks of a lesson share counting more, 0.2 ± 0.2 more of 100 tasks are solved in eight
-worlds of `benchmarks/natural.py` (two seeds). 0.3 and 1 are level there, but at 1, a book with two orders from one
-template shows one of them to 18 of 100 other orders, and to 10 at 0.5."""
+it, 0.1 more of 100 tasks are solved in eleven worlds of `benchmarks/natural.py` (three seeds). 0.3 and 1 are level
+there, but at 1, a book with two orders from one template shows one of them to 18 of 100 other orders, and to 10 at
+0.5."""
 
 MIN_SIMILARITY = 0.55
 """Lowest similarity by vectors that is enough by itself, where 0 is that of unrelated texts and 1 that of equal ones.
@@ -115,9 +112,6 @@ CANDIDATES = 30
 
 MAX_READ = 12
 """Lessons whose evidence is read: those with the highest scores."""
-
-MIN_FAILURE_SCORE = 0.5
-"""Lowest score of a lesson that fits the evidence of a failure, if it is bound to failures of this signal and tool."""
 
 SAME_FAILURE_SCORE = 100.0
 """Score of a lesson that is bound to exactly this failure. It is above any other score."""
@@ -296,7 +290,7 @@ def _weight(word: str) -> float:
     if word in STOP_WORDS:
         return FUNCTION_WEIGHT
     if not word.isascii():
-        return CHARACTER_WEIGHT if len(word) == 1 else BIGRAM_WEIGHT
+        return UNSPACED_WEIGHT
     return SHORT_WEIGHT if len(word) == 1 or (word.isdigit() and len(word) < 3) else 1.0
 
 
@@ -397,15 +391,10 @@ def _taught_by_similar_tasks(index: Index, request: str, usable: Callable[[Item]
 
 
 def _likeness(index: Index, entry: Entry, words: frozenset[str]) -> float:
-    """The share of the words of the most similar task that taught a lesson, with or without its function words.
-
-    Words of several of its tasks count more.
-    """
-    often = Counter(word for task in entry.tasks for word in task)
-    weights = {word: index.rarity(word, of_tasks=True) * _weight(word) * often[word] for word in often}
+    """The share of the words of the most similar task that taught a lesson, with or without its function words."""
     return max(
         (
-            _share({word: weights[word] for word in task}, words)
+            _share({word: index.rarity(word, of_tasks=True) * _weight(word) for word in task}, words)
             for known in entry.tasks
             for task in (known, known - STOP_WORDS)
             if len(task & words) >= 2 and not task & words <= STOP_WORDS
@@ -430,7 +419,7 @@ def _for_failure(
         trigger = trigger_in(entry.item.value)
         alike = (trigger.get("signal"), trigger.get("tool")) == (failure.signal, failure.tool)
         score = max(by_evidence.get(key, 0.0), by_task.get(key, 0.0) if alike else 0.0)
-        if score >= 1 or (alike and failure.tool is not None and by_evidence.get(key, 0.0) >= MIN_FAILURE_SCORE):
+        if score >= 1:
             scores[key] = score / (score + 1) + alike
     keys = index.bound_to(failure.fingerprint) if failure.fingerprint else ()
     bound = {key: entry for key in keys if (entry := index.entries.get(key)) is not None}

@@ -714,16 +714,6 @@ def test_a_lesson_is_found_by_the_same_question_about_something_else(book: Lesso
     assert not book.recall("What was it that our neighbours did in there?")
 
 
-@pytest.mark.req("D22")
-def test_words_that_several_tasks_of_a_lesson_share_count_more_than_the_things_in_them(book: LessonBook) -> None:
-    asked = "Rinse the {} next to the {}."
-    taught(book, asked.format("laptop case", "toaster"), "run-1")
-    again = asked.format("garden shears", "ladder")
-    assert not book.recall(again)
-    taught(book, asked.format("pillow cover", "dresser"), "run-2")
-    assert texts(book.recall(again)) == [SOIL]
-
-
 @pytest.mark.req("D4")
 def test_a_lesson_is_found_by_each_of_two_similar_tasks_that_taught_it(book: LessonBook) -> None:
     tasks = [f"Plan when to water, weed and harvest the {beds} of our school" for beds in ("peas", "herbs by the gate")]
