@@ -24,7 +24,8 @@ SHARE_OF_BEST = 0.7
 
 SIDE_GAIN = 1 / 3
 """Lowest share of the best lesson's expected gain at which another lesson is shown at the start. A new lesson that was
-never tried always reaches it: its estimate is a third of the way from the one without lessons to 1."""
+never tried always reaches it: its estimate is a third of the way from the one without lessons to 1. If every lesson
+that fits is shown, 0.3 fewer of 100 tasks are solved in eight worlds of `benchmarks/lessons.py`."""
 
 SAME_LIKENESS = 0.8
 """Lowest likeness of two texts that say the same."""
@@ -174,7 +175,8 @@ def is_vouched(found: StoredLesson) -> bool:
 def are_rivals(lesson: Lesson, other: Lesson, *, one_kind: bool) -> bool:
     """Whether two lessons say what to do about the same failure: if not `one_kind`, on the same occasion.
 
-    Lessons from the same run belong together and are not rivals.
+    Lessons from the same run belong together and are not rivals. If rivals are shown side by side, 2.8 fewer of 100
+    tasks are solved in eight worlds of `benchmarks/lessons.py`, and as many in eleven of `natural.py`.
     """
     if lesson.trigger is None or set(lesson.sources) & set(other.sources):
         return False

