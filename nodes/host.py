@@ -57,10 +57,10 @@ class Node(Runnable[Any, Any]):
         return await run_async(self._run(input, config or {}))
 
     def _run(self, input: Any, config: RunnableConfig) -> Waits[Any]:
+        hide_old_answer(config)
         if self.store is not None and (runtime := runtime_of(config)).store is None:
             inside = {**configurable_of(config), "__pregel_runtime": replace(runtime, store=self.store)}
             config = cast("RunnableConfig", {**config, "configurable": inside})
-        drop_old_answer(config)
         resumed = {"resumed_at": self.now()} if self.now is not None and is_first_step(config) else {}
         state = {**read_channels(input), **resumed}
         if resumed and isinstance(state.get("tally", {}).get("spent"), list):  # its form in version 0.1.0
@@ -197,11 +197,17 @@ def answers_by_id(config: RunnableConfig) -> bool:
     return bool(configurable_of(config).get("__pregel_resume_map"))
 
 
-def drop_old_answer(config: RunnableConfig) -> None:
-    """If a person answers by id, drop an earlier answer without one: LangGraph keeps it in the graph above, and would
-    give it to the next pause, even to an approval."""
-    if answers_by_id(config) and (scratchpad := configurable_of(config).get("__pregel_scratchpad")) is not None:
-        scratchpad.get_null_resume(True)
+def hide_old_answer(config: RunnableConfig) -> None:
+    """Hide an answer without an id, if it was for an earlier pause, from this node and the graphs inside it.
+
+    LangGraph keeps it in the graph above, and would give it to the next pause, even to an approval. It is for the first
+    step since the run was resumed. Without checkpoints, a resumed run starts again, and its pause comes later.
+    """
+    scratchpad = configurable_of(config).get("__pregel_scratchpad")
+    is_old = answers_by_id(config) or (checkpoints(config) and not is_first_step(config))
+    if is_old and scratchpad is not None and scratchpad.get_null_resume() is not None:
+        hidden = replace(scratchpad, get_null_resume=lambda _consume=False: None)
+        config["configurable"]["__pregel_scratchpad"] = hidden  # in place, because `interrupt` reads LangGraph's config
 
 
 def is_first_step(config: RunnableConfig) -> bool:

@@ -290,6 +290,53 @@ def test_an_answer_without_an_id_never_approves_a_later_call() -> None:
     assert ran == ["book 10"]
 
 
+@pytest.mark.req("K8", "G1")
+def test_an_answer_that_its_pause_no_longer_needs_never_approves_a_later_call() -> None:
+    ran: list[str] = []
+    settled: set[str] = set()
+
+    def settle(day: str) -> str:
+        """Settle a day, and ask a person unless it is settled."""
+        if day not in settled:
+            interrupt({"settle": day})
+        return f"{day} is settled"
+
+    def book(day: str) -> str:
+        """Book a day."""
+        ran.append(day)
+        return f"booked {day}"
+
+    turns = [call("settle", day="Tuesday"), call("book", day="Tuesday"), say("done")]
+    graph = in_a_graph(create_reflexion_agent(RoleModel(turns), [settle, book], approve=["book"]))
+    graph.invoke(ASKED, THREAD)
+    settled.add("Tuesday")
+    (pause,) = graph.invoke(Command(resume=APPROVED), THREAD)["__interrupt__"]
+    assert pause.value["action_requests"][0]["name"] == "book"
+    assert ran == [], "nobody has approved the booking"
+
+
+@pytest.mark.req("I7", "G1")
+@pytest.mark.parametrize("durability", ["sync", "exit"])
+def test_an_answer_reaches_the_pause_of_the_node_around_an_agent_that_ran_again(durability: Any) -> None:
+    def look(day: str) -> str:
+        """Look at a day."""
+        return f"{day} is free"
+
+    agent = create_reflexion_agent(RoleModel([call("look", day="Tuesday"), say("free")] * 2), [look])
+
+    def node(_: Desk) -> Any:
+        found = agent.invoke(ASKED)["messages"][-1].text
+        return {"messages": [("assistant", f"{found}: {interrupt('Sure?')}")]}
+
+    house = StateGraph(Desk)
+    house.add_node("node", node)
+    house.add_edge(START, "node")
+    graph = house.compile(checkpointer=InMemorySaver())
+    graph.invoke(ASKED, THREAD, durability=durability)
+    result = graph.invoke(Command(resume="yes"), THREAD, durability=durability)
+    assert result["messages"][-1].text == "free: yes"
+
+
 def in_a_graph(agent: Any) -> Any:
     house = StateGraph(Desk)
     house.add_node("agent", agent)
