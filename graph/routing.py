@@ -17,6 +17,7 @@ from langgraph_reflexion.nodes.verdicts import mistakes
 from langgraph_reflexion.state import (
     RouteState,
     edited_answer,
+    edited_call,
     last_turn,
     last_turn_anywhere,
     open_calls,
@@ -76,11 +77,11 @@ class Routes:
         """One task per call, so that a pause or a failure in one call never runs another one twice."""
         sends = []
         for call in calls:
-            edited = state["edits"].get(str(call["id"]))
-            runs = edited or call
-            blocked = state["blocked"].get(key_of(runs["name"], runs["args"])) if state["blocked"] else None
+            edited = edited_call(state, call)
+            may_be_blocked = state["blocked"] and edited is None  # a person's own call always runs
+            blocked = state["blocked"].get(key_of(call["name"], call["args"])) if may_be_blocked else None
             result = blocked["result"] if blocked else None
-            sends.append(Send("tool", CallToRun(call=runs, edited=edited is not None, blocked=result)))
+            sends.append(Send("tool", CallToRun(call=edited or call, edited=edited is not None, blocked=result)))
         return sends
 
     def after_ask(self, state: RouteState) -> str | list[Send]:

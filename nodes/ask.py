@@ -15,7 +15,7 @@ from langgraph_reflexion.nodes.models.transcript import answer_to, call_text
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.tools.loops import key_of
 from langgraph_reflexion.nodes.tools.toolbox import Approval, Toolbox
-from langgraph_reflexion.state import PendingDecision, State, Update, last_turn_anywhere, open_calls
+from langgraph_reflexion.state import Edit, PendingDecision, State, Update, last_turn_anywhere, open_calls
 from langgraph_reflexion.text.json_text import valid_text
 
 NO_ANSWER = "(no answer)"
@@ -109,7 +109,8 @@ def _ask_for_approval(tools: Toolbox, seen: Any, calls: Sequence[ToolCall], conf
     for call, decision in zip(calls, given["decisions"], strict=True):
         if decision["type"] == "edit":
             edited = decision["edited_action"]
-            update["edits"][str(call["id"])] = {**call, "name": edited["name"], "args": edited["args"]}
+            runs: ToolCall = {**call, "name": edited["name"], "args": edited["args"]}
+            update["edits"][str(call["id"])] = Edit(call=call, runs=runs)
         elif decision["type"] == "reject":
             why = valid_text(decision.get("message") or "") or f"A person did not allow {call['name']} to run."
             update["messages"].append(answer_to(call, why, status="error", artifact={"rejected": True}))

@@ -16,7 +16,7 @@ from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.tool import details_of, note_of_edit
 from langgraph_reflexion.nodes.tools.loops import KINDS, Loop, ObservedCall, extend, key_of, loop_in
 from langgraph_reflexion.schemas import ErrorClass, Failure
-from langgraph_reflexion.state import Blocked, PendingDecision, State, Update, last_turn_anywhere
+from langgraph_reflexion.state import Blocked, PendingDecision, State, Update, edited_call, last_turn_anywhere
 from langgraph_reflexion.text.json_text import texts_in
 from langgraph_reflexion.text.literals import fingerprint
 
@@ -33,6 +33,7 @@ class FinishedCall(NamedTuple):
     """
 
     call: ToolCall
+    edited: bool
     answer: ToolMessage
     error: Failure | None
     observed: ObservedCall
@@ -46,13 +47,13 @@ def observe(parts: Parts, state: State, config: RunnableConfig) -> Update:
     update, threshold = _clear_after_edit(state), parts.budget.limits.loop_threshold
     by_id = {answer.tool_call_id: answer for answer in answers}
     ran = [_finished_call(state, call, by_id[str(call["id"])]) for call in turn.tool_calls if str(call["id"]) in by_id]
-    keys = [result.observed.key for result in ran]
-    # Each request for a blocked call counts.
+    # Each request of the model for a blocked call counts. A person's own call is not one.
+    keys = [result.observed.key for result in ran if not result.edited]
     blocked = {
         key: Blocked(asked=old["asked"] + keys.count(key), result=old["result"])
         for key, old in state["blocked"].items()
     }
-    fresh = [result for result in ran if result.observed.key not in state["blocked"]]
+    fresh = [result for result in ran if result.edited or result.observed.key not in state["blocked"]]
     failures = [result.error for result in fresh if result.error is not None]
     observed = [result.observed for result in fresh]
     trail = extend(state["trail"], observed) if observed else state["trail"]
@@ -77,7 +78,7 @@ def observe(parts: Parts, state: State, config: RunnableConfig) -> Update:
             update["patch"] = with_failure_turn(state, len(update["failures"]), cause=cause)
         for failure in failures:
             emit_failure(config, failure)
-    elif (direct := _direct_answer(parts.tools.return_direct, state, fresh)) is not None:
+    elif (direct := _direct_answer(parts.tools.return_direct, fresh)) is not None:
         update["decision"] = direct
     update["progress"] = {"node": "observe", "results": len(ran), "failures": [failure.signal for failure in failures]}
     return update
@@ -98,12 +99,13 @@ def _clear_after_edit(state: State) -> Update:
 
 def _finished_call(state: State, call: ToolCall, answer: ToolMessage) -> FinishedCall:
     """The call that ran, which a person may have edited, and its result."""
-    call = state["edits"].get(str(call["id"]), call)
+    edited = edited_call(state, call)
+    call = edited or call
     error = _tool_error(state, call, answer)
     # Different calls may be refused for the same reason. Only a refused call that is repeated counts.
     result = key_of(call["name"], call["args"]) if details_of(answer).get("rejected") else _identity(answer)
     observed = ObservedCall(call["name"], call["args"], result, error.fingerprint if error is not None else "")
-    return FinishedCall(call, answer, error, observed)
+    return FinishedCall(call, edited is not None, answer, error, observed)
 
 
 def _identity(answer: ToolMessage) -> str:
@@ -151,11 +153,10 @@ def to_block(state: State, loop: Loop) -> dict[str, Blocked]:
     return out
 
 
-def _direct_answer(return_direct: Collection[str], state: State, ran: Sequence[FinishedCall]) -> PendingDecision | None:
+def _direct_answer(return_direct: Collection[str], ran: Sequence[FinishedCall]) -> PendingDecision | None:
     """The last answer of these tools, without the note on an edited call, which is for the model."""
-    for call, answer, _, _ in reversed(ran):
+    for call, edited, answer, _, _ in reversed(ran):
         if call["name"] in return_direct and answer.status != "error":
-            is_edited = answer.tool_call_id in state["edits"]
-            text = answer.text.removeprefix(f"{note_of_edit(call)}\n") if is_edited else answer.text
+            text = answer.text.removeprefix(f"{note_of_edit(call)}\n") if edited else answer.text
             return PendingDecision(action="finish", text=text, message=None, refused=False)
     return None

@@ -26,6 +26,7 @@ from langgraph_reflexion.nodes.models.transcript import (
     media_blocks,
     not_run,
     readable,
+    with_ids,
     without_calls,
 )
 from langgraph_reflexion.prompts import Prompts
@@ -267,7 +268,7 @@ def _in_native_form(reply: AIMessage, decision: Decision, text: str, stem: str) 
         calls = [ToolCall(name="replan", args={"plan": decision.final}, id="", type="tool_call")]
     calls = [{**call, "id": call["id"] or f"{stem}-{i}"} for i, call in enumerate(calls)]
     content = text if calls else decision.final or ""
-    return reply.model_copy(update={"content": content, "tool_calls": calls, "invalid_tool_calls": []})
+    return with_ids(reply.model_copy(update={"content": content, "tool_calls": calls, "invalid_tool_calls": []}))
 
 
 ModelProtocol = Native | Json | Parser

@@ -119,6 +119,15 @@ class Recalled(BaseModel):
     """Why it was held back, if not for comparison."""
 
 
+class Edit(TypedDict):
+    """A call that a person edited before it ran."""
+
+    call: ToolCall
+    """The call that the person saw."""
+    runs: ToolCall
+    """The call that runs in its place."""
+
+
 class Handoff(TypedDict):
     """A tool's command to the parent graph as plain data. `finish` turns it into a `Command`."""
 
@@ -200,7 +209,7 @@ class RunFields(TypedDict, total=False):
     """Shown only in the next prompt. Written by `begin`, `decide`, `observe` (a self-check)."""
     asked_on: str | None
     """Id of the last message in the prompt of the latest decision. Written by `begin`, `decide`."""
-    edits: dict[str, Any]
+    edits: dict[str, Edit]
     """Calls that a person edited before they ran, by call id. Written by `begin`, `ask`, `observe`."""
     handoffs: list[Handoff]
     """The handoffs of the turn. Written by `begin`, `tool`."""
@@ -401,6 +410,13 @@ def open_calls(turn: AIMessage | None, answers: Sequence[ToolMessage]) -> list[T
         return []
     answered = {answer.tool_call_id for answer in answers}
     return [call for call in turn.tool_calls if call["id"] not in answered]
+
+
+def edited_call(state: Mapping[str, Any], call: ToolCall) -> ToolCall | None:
+    """The call that a person put in place of this one, if any. It does not count for calls that they put here since."""
+    edit: Edit | None = state["edits"].get(str(call["id"]))
+    is_same = edit is not None and all(edit["call"][part] == call[part] for part in ("name", "args"))
+    return edit["runs"] if edit is not None and is_same else None
 
 
 def start_of_run(messages: Sequence[AnyMessage], task_id: str | None = None) -> int:

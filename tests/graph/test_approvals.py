@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import MessagesState
 from langgraph.store.memory import InMemoryStore
-from langgraph.types import Command
+from langgraph.types import Command, interrupt
 
-from langgraph_reflexion import Context, create_reflexion_agent
+from langgraph_reflexion import Context, Decision, Limits, create_reflexion_agent
 from langgraph_reflexion.testing import RoleModel, call, calls, say
 
 ASKED = {"messages": [("user", "Clean up.")]}
@@ -163,6 +163,53 @@ def test_a_person_may_respond_in_a_tools_place(protocol):
     assert (told.text, told.status) == ("It was deleted yesterday.", "success")
     assert result["messages"][-1].text == "done"
     assert not result["outcome"].failures
+
+
+@pytest.mark.req("K8")
+def test_an_edit_runs_in_place_of_the_call_that_the_person_saw_and_of_no_later_one():
+    @tool
+    def move(path: str) -> str:
+        """Move a file."""
+        return f"{path} moved to {interrupt('Where to?')}"
+
+    agent = agent_with(["move"], call("move", path="a"), tools=[move, read])
+    agent.invoke(ASKED, CONFIG)
+    edit = {"type": "edit", "edited_action": {"name": "move", "args": {"path": "b"}}}
+    paused = agent.invoke(Command(resume={"decisions": [edit]}), CONFIG)
+    assert asked(paused) == "Where to?"
+    turn = paused["messages"][-1]
+    instead = AIMessage("", id=turn.id, tool_calls=[{**turn.tool_calls[0], "name": "read", "args": {"path": "c"}}])
+    agent.update_state(CONFIG, {"messages": [instead]}, as_node="decide")
+    result = agent.invoke(None, CONFIG)
+    assert [message.text for message in result["messages"]] == ["Clean up.", "", "c holds nothing", "done"]
+
+
+@pytest.mark.req("K8", "A6")
+def test_a_persons_own_call_runs_even_if_the_model_may_not_repeat_it():
+    repeated = [call("read", path="a")] * 2
+    agent = agent_with(["delete"], *repeated, call("delete", path="b"), limits=Limits(max_reflections=0))
+    agent.invoke(ASKED, CONFIG)
+    edit = {"type": "edit", "edited_action": {"name": "read", "args": {"path": "a"}}}
+    result = agent.invoke(Command(resume={"decisions": [edit]}), CONFIG)
+    assert "What ran: read({'path': 'a'})" in result["messages"][-2].text
+    assert result["messages"][-2].text.endswith("a holds nothing")
+    assert result["outcome"].stop_reason == "unchecked", "the model has not asked for it again"
+
+
+@pytest.mark.req("K8")
+def test_each_call_has_its_own_decision_even_if_a_parser_gives_all_of_them_one_id():
+    def parser(reply: AIMessage) -> Decision:
+        if reply.text == "done":
+            return Decision(action="finish", final="done")
+        same = [{"name": "delete", "args": {"path": path}, "id": "1", "type": "tool_call"} for path in "ab"]
+        return Decision(action="tool_call", calls=same)
+
+    agent = agent_with(["delete"], say("delete both"), protocol=parser)
+    agent.invoke(ASKED, CONFIG)
+    decisions = [{"type": "approve"}, {"type": "reject", "message": "Keep b."}]
+    result = agent.invoke(Command(resume={"decisions": decisions}), CONFIG)
+    answers = {message.tool_call_id: message.text for message in result["messages"] if isinstance(message, ToolMessage)}
+    assert [answers[call["id"]] for call in result["messages"][1].tool_calls] == ["a is gone", "Keep b."]
 
 
 @pytest.mark.parametrize(
