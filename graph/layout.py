@@ -109,6 +109,7 @@ def compile_graph(
             continue
         node = Node(node_name, function, parts)
         node.store, node.on_error = store, partial(emit_outcome_of_error, parts)
+        node.may_pause = checkpointer is not False
         node.now = parts.budget.now if node_name != "begin" else None
         graph.add_node(node_name, node)
     present = {START, END, *graph.nodes}

@@ -37,6 +37,9 @@ class Node(Runnable[Any, Any]):
     """The agent's store, which the caller's code in the node gets if the graph above has none."""
     on_error: Callable[[RunnableConfig, Exception, dict[str, Any]], None] | None = None
     """Called with an exception that ends the run, before it is raised, and with what the node notes in any case."""
+    may_pause: bool = True
+    """Whether a run can wait here for a person. Not with `checkpointer=False`: resumed inside another graph, the agent
+    would start again, and the answer would go to whatever its model then asks for."""
     now: Callable[[], float] | None = None
     """The run's clock, for a node that may be the first one of a resumed run. That node notes when it was resumed, so
     that the time until then, in which the run waited for a person, is not counted."""
@@ -57,6 +60,8 @@ class Node(Runnable[Any, Any]):
         return await run_async(self._run(input, config or {}))
 
     def _run(self, input: Any, config: RunnableConfig) -> Waits[Any]:
+        if not self.may_pause and "configurable" in config:
+            config["configurable"]["__pregel_checkpointer"] = None  # that of the graph above
         hide_old_answer(config)
         if self.store is not None and (runtime := runtime_of(config)).store is None:
             inside = {**configurable_of(config), "__pregel_runtime": replace(runtime, store=self.store)}

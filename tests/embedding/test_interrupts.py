@@ -315,6 +315,22 @@ def test_an_answer_that_its_pause_no_longer_needs_never_approves_a_later_call() 
     assert ran == [], "nobody has approved the booking"
 
 
+@pytest.mark.req("K8", "G1")
+def test_an_agent_that_keeps_no_checkpoint_does_not_wait_for_an_approval() -> None:
+    ran: list[int] = []
+
+    def book(hour: int) -> str:
+        """Book an hour."""
+        ran.append(hour)
+        return f"booked {hour}"
+
+    turns = [call("book", hour=10), call("book", hour=11), say("done")]
+    agent = create_reflexion_agent(RoleModel(turns), [book], approve=["book"], checkpointer=False)
+    result = in_a_graph(agent).invoke(ASKED, THREAD)
+    assert "__interrupt__" not in result, "the agent would start again, and an approval would be for another call"
+    assert (result["outcome"].status, ran) == ("needs_input", [])
+
+
 @pytest.mark.req("I7", "G1")
 @pytest.mark.parametrize("durability", ["sync", "exit"])
 def test_an_answer_reaches_the_pause_of_the_node_around_an_agent_that_ran_again(durability: Any) -> None:
