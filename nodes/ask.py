@@ -102,9 +102,9 @@ def _ask_for_approval(tools: Toolbox, seen: Any, calls: Sequence[ToolCall], conf
             for call in calls
         ],
     }
-    given = interrupt(request)
+    given = _as_stored(interrupt(request))
     while problem := _problem_with(tools, calls, given):
-        given = interrupt({**request, "error": problem})
+        given = _as_stored(interrupt({**request, "error": problem}))
     update: Update = {"edits": {}, "messages": [], "decision": None}
     for call, decision in zip(calls, given["decisions"], strict=True):
         if decision["type"] == "edit":
@@ -117,6 +117,14 @@ def _ask_for_approval(tools: Toolbox, seen: Any, calls: Sequence[ToolCall], conf
         elif decision["type"] == "respond":
             update["messages"].append(_reply_to(call, decision["message"]))
     return update
+
+
+def _as_stored(given: Any) -> Any:
+    """A reply as a checkpoint stores it, with lists for tuples. Else a reply that is refused could be taken later, when
+    LangGraph gives all replies to this pause again."""
+    if isinstance(given, dict):
+        return {name: _as_stored(value) for name, value in given.items()}
+    return [_as_stored(value) for value in given] if isinstance(given, (list, tuple)) else given
 
 
 def _problem_with(tools: Toolbox, calls: Sequence[ToolCall], given: Any) -> str | None:

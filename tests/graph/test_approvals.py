@@ -150,6 +150,16 @@ def test_a_denied_tool_is_not_among_those_that_the_model_is_told_of():
     assert "the tools are: read\n" in outcome.failures[0].evidence
 
 
+@pytest.mark.req("K8")
+def test_decisions_in_a_tuple_count_at_once_and_never_for_a_later_pause():
+    agent = agent_with(["delete"], call("delete", path="a"), call("delete", path="b"))
+    agent.invoke(ASKED, CONFIG)
+    paused = agent.invoke(Command(resume={"decisions": ({"type": "approve"},)}), CONFIG)
+    assert paused["messages"][2].text == "a is gone"
+    result = agent.invoke(Command(resume={"decisions": [{"type": "reject", "message": "Keep b."}]}), CONFIG)
+    assert result["messages"][4].text == "Keep b."
+
+
 @pytest.mark.req("K8", "B11")
 @pytest.mark.parametrize("protocol", ["tools", "json"])
 def test_a_person_may_respond_in_a_tools_place(protocol):
