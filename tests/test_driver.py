@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import threading
 from concurrent.futures import wait
 
@@ -51,3 +53,50 @@ async def test_a_timeout_longer_than_any_clock_is_accepted(seconds):
 
     wait_for = Wait(lambda: "sync", later).within(seconds)
     assert (wait_for.call(), await wait_for.acall()) == ("sync", "async")
+
+
+@pytest.mark.req("I6")
+async def test_a_cancelled_call_cleans_up_before_its_run_ends_with_a_time_limit_too():
+    began, left = asyncio.Event(), []
+
+    async def slow() -> None:
+        try:
+            began.set()
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.01)
+            left.append("cleaned up")
+
+    work = asyncio.ensure_future(Wait(lambda: None, slow).within(60).acall())
+    await began.wait()
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert left == ["cleaned up"]
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@pytest.mark.req("A5", "I6")
+@pytest.mark.parametrize("ending", ["cancelled", "past its time"])
+async def test_what_a_call_raises_that_nobody_waits_for_is_not_reported_as_lost(ending):
+    began, reported = asyncio.Event(), []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: reported.append(context["message"]))
+
+    async def fails_at_the_end() -> None:
+        try:
+            began.set()
+            await asyncio.sleep(60)
+        finally:
+            raise ValueError("the connection was gone")
+
+    within = Wait(lambda: None, fails_at_the_end).within(0.01 if ending == "past its time" else 60)
+    work = asyncio.ensure_future(within.acall())
+    await began.wait()
+    if ending == "cancelled":
+        work.cancel()
+    with pytest.raises((asyncio.CancelledError, OutOfTimeError)):
+        await work
+    await asyncio.sleep(0.01)
+    del work  # its traceback holds the call
+    gc.collect()
+    assert reported == []

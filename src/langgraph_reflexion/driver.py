@@ -177,10 +177,12 @@ def _sync_within(seconds: float, call: Callable[[], Any]) -> Any:
 
 async def _async_within(seconds: float, acall: Callable[[], Awaitable[Any]]) -> Any:
     work = asyncio.ensure_future(acall())
+    work.add_done_callback(lambda work: work.cancelled() or work.exception())  # nobody may wait for it any more
     try:
         done, _ = await asyncio.wait({work}, timeout=seconds)
     except asyncio.CancelledError:
         work.cancel()
+        await asyncio.wait({work}, timeout=seconds)  # until it has cleaned up, as without a time limit
         raise
     if not done:
         work.cancel()
