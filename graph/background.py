@@ -47,14 +47,18 @@ class Background:
             try:
                 await asyncio.sleep(PAUSE)
                 await work.acall()
-            except asyncio.CancelledError:  # nobody else knows this task: its loop is ending
-                self._submit(work, done)
-                raise
             except Exception:
                 logger.exception("Work in the background failed")
-            self._finish(done)
 
-        done.task = loop.create_task(run(), context=contextvars.Context())  # type: ignore[attr-defined] # keeps it alive
+        def ended(task: asyncio.Task[None]) -> None:
+            if task.cancelled():  # nobody else knows this task: its loop is ending
+                self._submit(work, done)
+            else:
+                self._finish(done)
+
+        task = loop.create_task(run(), context=contextvars.Context())
+        task.add_done_callback(ended)
+        done.task = task  # type: ignore[attr-defined] # keeps it alive
 
     def drain(self, seconds: float | None = None) -> bool:
         """Wait for started work. `False` if some of it is still running after `seconds`."""

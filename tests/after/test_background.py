@@ -134,6 +134,22 @@ async def test_work_that_raises_is_logged_and_waited_for_no_longer(caplog):
     assert caplog.text.count("Work in the background failed") == 2
 
 
+@pytest.mark.usefixtures("soon")
+@pytest.mark.req("H2")
+async def test_work_that_ends_with_no_exception_of_the_usual_kind_is_waited_for_no_longer():
+    class Stopped(BaseException):
+        pass
+
+    async def stops():
+        raise Stopped
+
+    jobs = background.Background()
+    await jobs.begin(Wait(lambda: None, stops)).acall()
+    [task] = asyncio.all_tasks() - {asyncio.current_task()}
+    assert await jobs.adrain(10)
+    assert isinstance(task.exception(), Stopped)
+
+
 ENDING = """
     import json, sys
     from langgraph_reflexion import ErrorNotebook, FaissStore, LessonBook, after_run
