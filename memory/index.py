@@ -11,7 +11,8 @@ import re
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -126,6 +127,13 @@ class Index:
         self.lock = threading.RLock()
         self.version = 0
         """How often it was updated."""
+        self._clear()
+        with _LOCK:
+            _OPEN.add(self)
+
+    def _clear(self) -> None:
+        """Clear the index. The next reader reads the namespace again."""
+        self.version += 1
         self.seq = -1
         self.notes: set[str] | None = None
         self.items: dict[str, Item] = {}
@@ -138,8 +146,16 @@ class Index:
         self._by_occasion: dict[str, set[str]] = {}
         """The lessons whose `when` is this word alone."""
         self._always: set[str] = set()
-        with _LOCK:
-            _OPEN.add(self)
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Hold the lock for a change. One that is cut off, as by Ctrl-C, clears the index, which may hold half."""
+        with self.lock:
+            try:
+                yield
+            except BaseException:
+                self._clear()
+                raise
 
     def is_new(self, item: Item) -> bool:
         """Whether the index lacks this item, or has an older value of it."""
@@ -148,7 +164,7 @@ class Index:
 
     def add(self, items: Iterable[Item]) -> None:
         """Index these items as they are now."""
-        with self.lock:
+        with self._changing():
             of_piece = cache(tokens_of_piece)  # until these items are read
             for item in items:
                 if item.key in self.entries:
@@ -170,7 +186,7 @@ class Index:
         `partly` says that other items of the update were added already. If the index has changed since, they may
         replace newer ones, so everything must be read again.
         """
-        with self.lock:
+        with self._changing():
             if self.version != version:
                 if partly:
                     self.seq, self.notes, self.items = -1, None, {}
@@ -189,7 +205,7 @@ class Index:
 
     def remove(self, keys: Iterable[str]) -> None:
         """Remove these lessons."""
-        with self.lock:
+        with self._changing():
             gone = set(keys)
             self.version += 1  # a reader that is about to add them must read again
             for key in gone & self.entries.keys():

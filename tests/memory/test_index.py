@@ -20,6 +20,7 @@ from example_lessons import a_rule
 from langgraph_reflexion import FaissStore
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.memory import LessonBook
+from langgraph_reflexion.memory.index import Index
 from langgraph_reflexion.memory.items import item_value
 from langgraph_reflexion.schemas import Failure, Lesson, Trigger
 from langgraph_reflexion.text.tokens import word_set
@@ -54,6 +55,31 @@ def test_a_book_that_has_looked_before_finds_what_a_new_one_finds(store: BaseSto
             book.add(a_rule(f"To {verb} a {noun}, take the {other} off first.", when=f"a {noun} is dull"))
         task = f"{rng.choice(VERBS)} the dull {noun}"
         assert found(old, task) == found(LessonBook(store, ("team",)), task)
+
+
+@pytest.mark.parametrize("nth", range(3))
+def test_ctrl_c_while_a_lesson_is_indexed_does_not_hide_it(
+    store: BaseStore, monkeypatch: pytest.MonkeyPatch, nth: int
+) -> None:
+    old, new, tables, seen = LessonBook(store, ("team",)), LessonBook(store, ("team",)), Index._tables, []
+    new.add(a_rule("To polish a kettle, take the quilt off first.", when="a kettle is dull"))
+    assert found(old, "polish the dull kettle")
+    for noun in NOUNS[:4]:
+        new.add(a_rule(f"To paint a {noun}, rinse the {noun} first.", when=f"a {noun} is pale"))
+
+    def press(self: Index, *entry: Any) -> Any:
+        seen.append(entry)
+        if len(seen) == nth + 1:
+            raise KeyboardInterrupt
+        return tables(self, *entry)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Index, "_tables", press)
+        with pytest.raises(KeyboardInterrupt):
+            old.recall("paint the pale anchor")
+    for noun in (*NOUNS[:4], "kettle"):
+        task = f"paint the pale {noun}, then polish the dull {noun}"
+        assert found(old, task) == found(LessonBook(store, ("team",)), task) != []
 
 
 @pytest.mark.req("D15")
