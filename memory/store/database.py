@@ -101,11 +101,13 @@ class Database:
                 yield self._get_writer()
                 return
             connection = self._reader = self._reader or self._open()
-            connection.execute("BEGIN")
             try:
-                yield connection
-            finally:
-                connection.execute("ROLLBACK")
+                with _transaction(connection, "BEGIN"):
+                    yield connection
+            except BaseException:  # while its traceback holds a cursor, the connection would not see later writes
+                self._reader = None
+                connection.close()
+                raise
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -114,14 +116,8 @@ class Database:
         with self._errors("written"), self._write_lock:
             self._check_open()
             connection = self._get_writer()
-            connection.execute("BEGIN IMMEDIATE")
-            try:
+            with _transaction(connection, "BEGIN IMMEDIATE"):
                 yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
 
     def empty_log(self) -> None:
         """Move the log into the file and empty it, unless it is being read."""
@@ -201,10 +197,9 @@ class Database:
             connection = self._open()
             if not self.in_memory:
                 _use_log(connection)
-            connection.execute("BEGIN IMMEDIATE")
-            for statement in () if self._has_tables(connection) else TABLES:
-                connection.execute(statement)
-            connection.execute("COMMIT")
+            with _transaction(connection, "BEGIN IMMEDIATE"):
+                for statement in () if self._has_tables(connection) else TABLES:
+                    connection.execute(statement)
             self._writer = connection
         return self._writer
 
@@ -234,6 +229,18 @@ class Database:
         except (sqlite3.Error, json.JSONDecodeError) as error:
             why = error if isinstance(error, sqlite3.Error) else f"a value in it is damaged ({error})"
             raise StoreError(f"the store {self.path!r} cannot be {action}: {why}") from error
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
+    """A transaction that is committed completely or not at all, even if Ctrl-C arrives while it begins or ends."""
+    try:
+        connection.execute(begin)
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 def last_seq(connection: sqlite3.Connection) -> int:

@@ -220,20 +220,22 @@ class FaissStore(BaseStore):
         if self._pid != os.getpid():  # in a child process, a thread of the parent may have held the lock
             self._pid, self._index_lock, self._vectors, self._words = os.getpid(), threading.Lock(), None, None
         vectors = words = None
-        with self._index_lock:
+        with self._index_lock:  # an index whose update is cut off, as by Ctrl-C, is not kept
             if self._settings.by_vectors:
                 # FAISS and numpy take longest to import, and many programs search only by words.
                 from langgraph_reflexion.memory.store.vectors import VectorIndex
 
-                vectors = self._vectors = self._vectors or VectorIndex(self._settings)
+                vectors, self._vectors = self._vectors or VectorIndex(self._settings), None
                 vectors.catch_up(reader.connection)
+                self._vectors = vectors
                 if vectors.stale:
                     raise _StaleError(self._read_stale(reader.connection, vectors.stale))
             if self._settings.by_words:
-                words = self._words = self._words or WordIndex()
+                words, self._words = self._words or WordIndex(), None
                 known = read_meta(reader.connection, "fields")
                 fields = self._settings.fields or (tuple(json.loads(known)) if known else WHOLE_VALUE)
                 words.catch_up(reader.connection, fields)
+                self._words = words
             return reader.search(op, vectors, query, words)
 
     def _embed(self, texts: list[str]) -> Waits[dict[str, bytes]]:

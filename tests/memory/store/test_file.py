@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 
 from langgraph_reflexion import FaissStore, NgramEmbeddings
 from langgraph_reflexion.errors import StoreError
+from langgraph_reflexion.memory.store import database
 
 NS = ("team",)
 
@@ -199,3 +201,38 @@ def test_a_forked_child_uses_connections_and_locks_of_its_own(path: Path) -> Non
         "assert len(store.search(('a',), query='word')) == 2\nstore.close()\n"
     )
     subprocess.run([sys.executable, "-W", "ignore", "-c", code, str(path)], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("statement", ["BEGIN", "COMMIT"])
+@pytest.mark.parametrize("work", ["open", "read", "write"])
+def test_ctrl_c_as_a_transaction_begins_or_ends_leaves_the_file_free(
+    path: Path, monkeypatch: pytest.MonkeyPatch, work: str, statement: str
+) -> None:
+    armed: list[bool] = []
+
+    class Connection(sqlite3.Connection):
+        def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+            found = super().execute(sql, *values)
+            if sql.startswith(statement) and armed:
+                armed.clear()
+                raise KeyboardInterrupt
+            return found
+
+    monkeypatch.setattr(database.sqlite3, "connect", partial(sqlite3.connect, factory=Connection))
+    monkeypatch.setattr(database, "WAIT_SECONDS", 0.1)
+    with FaissStore(path) as store:
+        store.put(NS, "a", {"n": 1})
+        at_work: dict[str, Callable[[], Any]] = {
+            "open": lambda: FaissStore(path),
+            "read": lambda: store.get(NS, "a"),
+            "write": lambda: store.put(NS, "b", {"n": 2}),
+        }
+        armed.append(True)
+        with pytest.raises(KeyboardInterrupt) as interrupt:
+            at_work[work]()
+        with FaissStore(path) as other:
+            other.put(NS, "c", {"n": 3})
+            store.put(NS, "d", {"n": 4})
+            wanted = {"a", "c", "d"} | ({"b"} if (work, statement) == ("write", "COMMIT") else set())
+            assert {item.key for item in store.search(NS)} == {item.key for item in other.search(NS)} == wanted
+        assert interrupt.tb is not None  # held until now, as a notebook holds the last one

@@ -13,7 +13,7 @@ from langgraph.store.base import PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import FaissStore, NgramEmbeddings
-from langgraph_reflexion.memory.store import vectors
+from langgraph_reflexion.memory.store import vectors, words
 
 NS = ("team", "lessons")
 Opened = Callable[..., FaissStore]
@@ -254,3 +254,23 @@ def test_a_vector_of_numbers_that_cannot_be_compared_is_refused(opened: Opened, 
     given = [3e38, 1.0]
     store.put(NS, "large", {"t": "bad"})
     assert sorted(keys(store.search(NS, query="good"))) == ["good", "large"]
+
+
+def test_ctrl_c_while_an_index_is_updated_loses_no_item(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, read, seen = opened(), words.text_to_search, []
+
+    def press(*args: Any) -> str:
+        seen.append(args)
+        if len(seen) == 1:
+            raise KeyboardInterrupt
+        return read(*args)
+
+    monkeypatch.setattr(words, "text_to_search", press)
+    for key in ("table", "lamp"):
+        store.put(NS, key, {"text": f"the {key} is here"})
+    with pytest.raises(KeyboardInterrupt) as interrupt:
+        store.search(NS, query="lamp")
+    store.put(NS, "carpet", {"text": "the carpet is here"})
+    for key in ("table", "lamp", "carpet"):
+        assert keys(store.search(NS, query=key))[0] == key
+    assert interrupt.tb is not None  # held until now, as a notebook holds the last one
