@@ -217,6 +217,8 @@ def hide_old_answer(config: RunnableConfig) -> None:
 
 def is_first_step(config: RunnableConfig) -> bool:
     """Whether the graph has taken no step since it was called. A node other than the first one is then resumed."""
+    if configurable_of(config).get("__pregel_resuming"):  # a replay counts the copy of its checkpoint as a step
+        return True
     steps = steps_of(config)
     return steps is not None and steps[0] <= steps[1]
 

@@ -316,6 +316,24 @@ def test_an_answer_that_its_pause_no_longer_needs_never_approves_a_later_call() 
 
 
 @pytest.mark.req("K8", "G1")
+def test_an_answer_with_the_checkpoint_of_the_agent_inside_reaches_its_pause() -> None:
+    ran: list[int] = []
+
+    def book(hour: int) -> str:
+        """Book an hour."""
+        ran.append(hour)
+        return f"booked {hour}"
+
+    graph = in_a_graph(
+        create_reflexion_agent(RoleModel([call("book", hour=10), say("done")]), [book], approve=["book"])
+    )
+    graph.invoke(ASKED, THREAD)
+    (task,) = graph.get_state(THREAD, subgraphs=True).tasks
+    graph.invoke(Command(resume=APPROVED), task.state.config)
+    assert ran == [10]
+
+
+@pytest.mark.req("K8", "G1")
 def test_an_agent_that_keeps_no_checkpoint_does_not_wait_for_an_approval() -> None:
     ran: list[int] = []
 

@@ -219,6 +219,23 @@ def test_a_run_that_its_caller_interrupted_does_not_use_up_the_time_until_it_is_
 
 
 @pytest.mark.req("F13", "I2")
+def test_the_time_until_an_earlier_checkpoint_is_replayed_is_not_counted(desk):
+    clock, thread = Clock(), {"configurable": {"thread_id": "1"}}
+    agent = create_reflexion_agent(
+        RoleModel([clock.after(4, call("search", query="room 1")), clock.after(2, say("Done."))]),
+        [desk.search],
+        limits=Limits(deadline=60),
+        checkpointer=InMemorySaver(),
+        clock=clock,
+    )
+    agent.invoke({"messages": [("user", "Plan an hour.")]}, thread)
+    (before,) = [state for state in agent.get_state_history(thread) if state.next == ("observe",)]
+    clock.now += timedelta(hours=1)
+    outcome = agent.invoke(None, before.config)["outcome"]
+    assert (outcome.stop_reason, outcome.seconds) == ("unchecked", 6)
+
+
+@pytest.mark.req("F13", "I2")
 def test_a_run_that_raises_when_it_is_resumed_has_not_spent_the_time_before_that():
     clock, events = Clock(), []
     agent = create_reflexion_agent(
