@@ -195,11 +195,15 @@ class Database:
     def _get_writer(self) -> sqlite3.Connection:
         if self._writer is None:
             connection = self._open()
-            if not self.in_memory:
-                _use_log(connection)
-            with _transaction(connection, "BEGIN IMMEDIATE"):
-                for statement in () if self._has_tables(connection) else TABLES:
-                    connection.execute(statement)
+            try:
+                if not self.in_memory:
+                    _use_log(connection)
+                with _transaction(connection, "BEGIN IMMEDIATE"):
+                    for statement in () if self._has_tables(connection) else TABLES:
+                        connection.execute(statement)
+            except BaseException:  # nobody else could close it
+                connection.close()
+                raise
             self._writer = connection
         return self._writer
 
