@@ -132,10 +132,9 @@ def _in_order(
     """The lessons that may be shown together, the best first."""
     values, advice = estimates.values, estimates.advice
 
-    def rank(lesson: Lesson) -> tuple[bool, bool, float]:
-        untried = lesson.kind == "pattern" and bool(lesson.supersedes) and lesson.status != "active"
+    def rank(lesson: Lesson) -> tuple[bool, float]:
         # A strategy, which worked once, ranks below what a reflection says.
-        return lesson.kind == "strategy", untried, -scores[lesson.id].score * (0.5 + values[lesson.id])
+        return lesson.kind == "strategy", -scores[lesson.id].score * (0.5 + values[lesson.id])
 
     vouched = {found.lesson.id: found.lesson for found in fitting if is_vouched(found)}
     waiting = [
