@@ -179,6 +179,16 @@ def test_opposed_lessons_are_never_shown_together_and_evidence_decides(book: Les
     assert texts(book.recall("retry the failed upload")) == [never.text]
 
 
+@pytest.mark.req("D9")
+def test_of_opposed_lessons_the_one_that_won_is_shown_even_if_the_other_fits_the_task_better(book: LessonBook) -> None:
+    book.add(a_rule("Always retry a failed upload at once.", when="an upload of a large file failed"))
+    never = book.add(a_rule("Never retry a failed upload at once.", when="an upload of a file failed")).lesson
+    assert never is not None
+    for i in range(3):
+        book.credit(Episode(id=f"r{i}", task="t", success=True, shown=[never.id]))
+    assert texts(book.recall("The upload of a large file failed: retry it?")) == [never.text]
+
+
 EXERCISES = (
     "returns the sum of those at an odd index. Fewer than two numbers give zero. Do not use slices: the input may be a "
     "generator, read once, and the result is negative where the negative ones prevail.",
