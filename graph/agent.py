@@ -272,7 +272,13 @@ def _branches(routes: Routes, parts: Parts) -> list[Branch]:
         (
             "ask",
             routes.after_ask,
-            {"tool": "approved", "decide": "answered", "wrap_up": spent, "finish": "no one to ask"},
+            {
+                "tool": "approved",
+                "observe": "rejected",
+                "decide": "answered",
+                "wrap_up": spent,
+                "finish": "no one to ask",
+            },
         ),
         (
             "observe",

@@ -85,11 +85,15 @@ class Routes:
         return sends
 
     def after_ask(self, state: RouteState) -> str | list[Send]:
-        """Approved calls run. An answered question goes back to the model. With nobody to ask, the run ends."""
+        """Approved calls run. Rejected ones go to `observe`, because repeating one is a loop. An answered question goes
+        back to the model. With nobody to ask, the run ends."""
         if state["decision"] is not None:
             return "finish"
-        if calls := open_calls(*last_turn_anywhere(state["messages"])):
+        turn, answers = last_turn_anywhere(state["messages"])
+        if calls := open_calls(turn, answers):
             return self._sends(state, calls)
+        if any(answer.status == "error" for answer in answers):
+            return "observe"
         return "wrap_up" if self.budget.exhausted(state) else "decide"
 
     def after_observe(self, state: RouteState) -> str:

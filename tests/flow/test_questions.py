@@ -230,3 +230,28 @@ def test_no_approval_is_asked_for_blocked_or_denied_calls():
         RoleModel([call("book", room="red"), say("No.")], reflection()), [book], approve=["book"], deny=["book"]
     )
     assert never.invoke({"messages": [("user", "Book it.")]})["outcome"].failures[0].error_class == "permission"
+
+
+@pytest.mark.req("A6", "K8")
+def test_a_person_is_not_asked_again_and_again_for_a_call_that_they_rejected(protocol):
+    def book(room: str) -> str:
+        """Book a room."""
+        raise AssertionError(f"{room} was never approved")
+
+    agent = create_reflexion_agent(
+        RoleModel(call("book", room="red"), reflection("Ask for another room.")),
+        [book],
+        approve=["book"],
+        protocol=protocol,
+        checkpointer=InMemorySaver(),
+    )
+    result = agent.invoke({"messages": [("user", "Book it.")]}, THREAD)
+    asked = 0
+    while "__interrupt__" in result:
+        asked += 1
+        result = agent.invoke(Command(resume={"decisions": [{"type": "reject", "message": "No."}]}), THREAD)
+    outcome = result["outcome"]
+    assert (asked, outcome.stop_reason) == (4, "loop")
+    assert [failure.step for failure in outcome.failures] == [2, 4], (
+        "one rejection is no failure, repeating the call is"
+    )
