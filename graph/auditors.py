@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
@@ -19,7 +18,7 @@ from langgraph_reflexion.memory import ErrorNotebook, LessonBook, check_instance
 from langgraph_reflexion.nodes.auditing.auditors import Auditor, Books, audit_errors, audit_memories, conclude
 from langgraph_reflexion.nodes.auditing.prompt_and_reply import AuditedRun, fault_in, transcript_in
 from langgraph_reflexion.nodes.auditing.reading_tools import ReadingTools
-from langgraph_reflexion.nodes.host import Node, emit, run_id, runtime_of
+from langgraph_reflexion.nodes.host import Node, context_without_run, emit, run_id, runtime_of
 from langgraph_reflexion.nodes.parts import AgentMemory
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category, Outcome
@@ -107,14 +106,14 @@ class AfterRun(Runnable[Any, Any]):
     def audit(self, messages: Any, session: str = "") -> dict[str, Any]:
         """Audit a transcript and wait. Returns what was found, saved and refused, and which auditor failed."""
         given = self._run_of_transcript(messages, session)
-        # In a separate context: inside another graph's run, it would count as a part of that run.
-        result: dict[str, Any] = contextvars.Context().run(self.graph.invoke, given)["learned"]
+        # Inside another graph's run, it would count as a part of that run.
+        result: dict[str, Any] = context_without_run().run(self.graph.invoke, given)["learned"]
         return result
 
     async def aaudit(self, messages: Any, session: str = "") -> dict[str, Any]:
         """Like `audit`, without blocking the event loop."""
         given = self._run_of_transcript(messages, session)
-        work = asyncio.get_running_loop().create_task(self.graph.ainvoke(given), context=contextvars.Context())
+        work = asyncio.get_running_loop().create_task(self.graph.ainvoke(given), context=context_without_run())
         result: dict[str, Any] = (await work)["learned"]
         return result
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import logging
 import os
 import threading
@@ -14,6 +13,7 @@ from contextlib import suppress
 from functools import partial
 
 from langgraph_reflexion.driver import Wait
+from langgraph_reflexion.nodes.host import context_without_run
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Background:
             else:
                 self._finish(done)
 
-        task = loop.create_task(run(), context=contextvars.Context())
+        task = loop.create_task(run(), context=context_without_run())
         task.add_done_callback(ended)
         done.task = task  # type: ignore[attr-defined] # keeps it alive
 
@@ -87,10 +87,12 @@ class Background:
         return done
 
     def _submit(self, work: Wait, done: Future[None]) -> None:
+        context = context_without_run()
+
         def run() -> None:
             try:
                 time.sleep(PAUSE)
-                contextvars.Context().run(work.call)
+                context.run(work.call)
             except Exception:
                 logger.exception("Work in the background failed")
             finally:

@@ -6,6 +6,7 @@ through a thread pool under `ainvoke`; they call it directly. Only this file use
 
 from __future__ import annotations
 
+import contextvars
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ from uuid import NAMESPACE_OID, uuid4, uuid5
 from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
 from langgraph import errors
 from langgraph._internal._config import DEFAULT_RECURSION_LIMIT
 from langgraph.runtime import Runtime
@@ -148,6 +150,13 @@ def silent_graph_config(config: RunnableConfig, *, recursion_limit: int, context
     tags, callbacks = [*(config.get("tags") or []), "nostream"], _without_message_streams(config.get("callbacks"))
     changes = {"configurable": inside, "tags": tags, "callbacks": callbacks, "recursion_limit": recursion_limit}
     return cast("RunnableConfig", {**config, **changes})
+
+
+def context_without_run() -> contextvars.Context:
+    """A copy of the caller's context variables in which no graph runs, so that a graph called there is on its own."""
+    context = contextvars.copy_context()
+    context.run(var_child_runnable_config.set, None)
+    return context
 
 
 def _without_message_streams(callbacks: Any) -> Any:

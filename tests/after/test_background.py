@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import subprocess
 import sys
 import textwrap
 import time
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
+from langchain_core.callbacks import get_usage_metadata_callback
 from langchain_core.messages import AIMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.store.memory import InMemoryStore
@@ -19,6 +22,8 @@ from langgraph_reflexion.driver import Wait
 from langgraph_reflexion.graph import background
 from langgraph_reflexion.graph.auditors import AfterRun
 from langgraph_reflexion.testing import say
+
+tenant: ContextVar[str] = ContextVar("tenant")
 
 
 def graph_with(after: Any, **compiling: Any) -> Any:
@@ -89,6 +94,24 @@ def test_an_audit_survives_the_loop_it_began_in(on, notebook):
     model.let_go()
     assert mine.drain(60)
     assert len(notebook.recent()) == 1
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.req("H2", "J4")
+@pytest.mark.parametrize("way", ["audit", "aaudit", "invoke", "ainvoke"])
+async def test_an_audit_has_the_context_variables_of_its_caller(on, way):
+    tenants: list[str] = []
+    made = after_run(on.Cast(), background=True, on_done=lambda _: tenants.append(tenant.get()))
+    audit = {"audit": made.audit, "aaudit": made.aaudit}.get(way) or getattr(graph_with(made), way)
+    token = tenant.set("ada")
+    with get_usage_metadata_callback() as used:
+        audited = audit(on.TALK if "audit" in way else {"messages": [("user", on.TASK)]})
+        if inspect.isawaitable(audited):
+            await audited
+        await made.adrain()
+    tenant.reset(token)
+    assert tenants == ["ada"]
+    assert used.usage_metadata["scripted"]["total_tokens"] == 30
 
 
 @pytest.mark.req("H2")
