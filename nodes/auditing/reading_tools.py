@@ -17,6 +17,9 @@ from langchain_core.tools import BaseTool, StructuredTool
 
 from langgraph_reflexion.text.literals import mask_secrets
 
+READ_FILE = "Read a text file of the project, or list a folder. `path` is relative; `offset` is where to read on."
+GREP = "Find lines of the project's text files. `pattern` is plain text: `a|b` finds either, `a.*b` a and then b."
+"""What the tools say of themselves. `python -OO` has no docstrings."""
 PAGE = 20_000
 """Characters of a file that one call shows: about 5,000 tokens."""
 MAX_NAMES = 200
@@ -49,10 +52,13 @@ class ReadingTools:
 
     def tools(self) -> list[BaseTool]:
         """The tools for an agent. Each always answers with text."""
-        return [StructuredTool.from_function(self.read_file), StructuredTool.from_function(self.grep)]
+        return [
+            StructuredTool.from_function(self.read_file, description=READ_FILE),
+            StructuredTool.from_function(self.grep, description=GREP),
+        ]
 
     def read_file(self, path: str, offset: int = 0) -> str:
-        """Read a text file of the project, or list a folder. `path` is relative; `offset` is where to read on."""
+        """The text of a file from `offset`, or the names in a folder."""
         start = max(offset, 0)
         try:
             with self._opened(path) as (file, about):
@@ -71,7 +77,7 @@ class ReadingTools:
             return _refusal(path, fault)
 
     def grep(self, pattern: str, path: str = "") -> str:
-        """Find lines of the project's text files. `pattern` is plain text: `a|b` finds either, `a.*b` a and then b."""
+        """The lines with one of the alternatives in `pattern`."""
         wanted = _pieces(pattern)
         if not wanted:
             return "`pattern` is empty: give a word to look for."

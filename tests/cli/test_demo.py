@@ -83,6 +83,15 @@ def test_the_demo_as_a_process_warns_of_nothing_and_colours_no_pipe():
 
 
 @pytest.mark.slow
+def test_without_docstrings_the_demo_runs_and_auditors_have_their_tools():
+    audit = "from langgraph_reflexion import after_run; after_run('openai:gpt-4o-mini', root='.'); "
+    python = [sys.executable, "-OO", "-c", audit + COMMAND, "demo"]
+    environment = {**os.environ, "OPENAI_API_KEY": "none"}
+    done = subprocess.run(python, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_sees_no_traceback():
     # A pipe that nobody reads any more, as `demo | head` leaves it.
     reading, writing = os.pipe()
