@@ -64,8 +64,11 @@ class NamedCheck:
 
     def verdict(self, answer: Any, run: Run | ToolCall, meter: Meter, seconds: float | None = None) -> Waits[Verdict]:
         """Its verdict. An exception or a timeout rejects the answer, with the error as evidence."""
-        what, twin = f"The check {self.name!r}", getattr(self.function, "acall", None)
-        wait = either(self.function, twin, answer, run) if twin else call_function(what, self.function, answer, run)
+        what = f"The check {self.name!r}"
+        if inspect.getattr_static(self.function, "acall", None):  # a `Mock` would make up one
+            wait = either(self.function, self.function.acall, answer, run)  # type: ignore[attr-defined]
+        else:
+            wait = call_function(what, self.function, answer, run)
         try:
             return self.read((yield wait.inside(partial(_silent_and_metered, meter)).within(seconds)))
         except NeedsAsyncError:

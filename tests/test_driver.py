@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import pickle
 import threading
 from concurrent.futures import wait
 
 import pytest
 
-from langgraph_reflexion.driver import OutOfTimeError, Wait, accepts, in_thread, start_thread
+from langgraph_reflexion.driver import NeedsAsyncError, OutOfTimeError, Wait, accepts, in_thread, start_thread
 
 
 def test_no_call_waits_for_another_to_end():
@@ -100,3 +101,8 @@ async def test_what_a_call_raises_that_nobody_waits_for_is_not_reported_as_lost(
     del work  # its traceback holds the call
     gc.collect()
     assert reported == []
+
+
+def test_an_error_says_the_same_after_it_has_crossed_to_another_process():
+    error = NeedsAsyncError("The check 'free'")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import warnings
 from decimal import Decimal
+from unittest.mock import AsyncMock, Mock
 
 import numpy as np
 import pytest
@@ -169,6 +170,14 @@ async def test_a_check_may_be_async():
     assert result["outcome"].status == "success"
     with pytest.raises(RuntimeError, match="use `ainvoke`"):
         agent.invoke({"messages": [("user", "Plan an hour.")]})
+
+
+@pytest.mark.req("E8")
+@pytest.mark.parametrize("double", [Mock, AsyncMock])
+async def test_a_mock_may_be_a_check(double):
+    agent = create_reflexion_agent(RoleModel([say("11:00")]), checks=[double(return_value=True)])
+    result = await agent.ainvoke({"messages": [("user", "Plan an hour.")]})
+    assert result["outcome"].status == "success"
 
 
 @pytest.mark.req("E8", "K3")
