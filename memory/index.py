@@ -7,6 +7,7 @@ is not in the store: what is deleted there is removed from the index, too.
 from __future__ import annotations
 
 import math
+import os
 import re
 import threading
 import weakref
@@ -300,9 +301,22 @@ def names_any_task(value: Mapping[str, Any]) -> bool:
     return not words.isdisjoint(ANY) and words <= ANY | IN_ALL_TASKS
 
 
-_LOCK = threading.Lock()
+_LOCK = threading.RLock()
 _OPEN: weakref.WeakSet[Index] = weakref.WeakSet()
 """The indexes of all open books and agents, so that a lesson that one of them forgets leaves the others, too."""
+
+
+def _after_fork() -> None:
+    """Start all indexes anew in a child process, because a thread of the parent may have held a lock."""
+    global _LOCK
+    _LOCK = threading.RLock()
+    for index in list(_OPEN):
+        index.lock = threading.RLock()
+        index._clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def remove_everywhere(store: BaseStore, namespace: Namespace, keys: Collection[str]) -> None:
@@ -317,7 +331,6 @@ class Indexes:
     """The indexes of several namespaces, shared by the books of an agent's runs."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._of: weakref.WeakKeyDictionary[BaseStore, dict[Namespace, Index]] = weakref.WeakKeyDictionary()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Indexes:
@@ -325,7 +338,7 @@ class Indexes:
 
     def index(self, store: BaseStore, namespace: Namespace) -> Index:
         """The index of this namespace of this store."""
-        with self._lock:
+        with _LOCK:
             indexes = self._of.setdefault(store, {})
             found = indexes.pop(namespace, None) or Index(store, namespace)
             indexes[namespace] = found

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterable
@@ -80,6 +83,27 @@ def test_ctrl_c_while_a_lesson_is_indexed_does_not_hide_it(
     for noun in (*NOUNS[:4], "kettle"):
         task = f"paint the pale {noun}, then polish the dull {noun}"
         assert found(old, task) == found(LessonBook(store, ("team",)), task) != []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no process can be forked here")
+def test_a_forked_child_recalls_though_a_thread_of_its_parent_was_updating_the_index() -> None:
+    code = (
+        "import faulthandler, os\nfrom langgraph.store.memory import InMemoryStore\n"
+        "from langgraph_reflexion import Lesson, LessonBook\nfrom langgraph_reflexion.driver import start_thread\n"
+        "from langgraph_reflexion.memory import index\n"
+        "book = LessonBook(InMemoryStore())\nbook.add(Lesson(kind='rule', text='Polish the violin before concerts.'))\n"
+        "def fork():\n"
+        "    child = os.fork()\n"
+        "    if not child:\n"
+        "        faulthandler.dump_traceback_later(30, exit=True)\n"
+        "        os._exit(len(book.recall('Polish the violin.')))\n"
+        "    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])\n"
+        "[opened] = index._OPEN\n"
+        "with index._LOCK, opened.lock:\n"
+        "    assert start_thread(fork).result(60) == 1\n"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=90)
 
 
 @pytest.mark.req("D15")
