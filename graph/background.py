@@ -30,6 +30,10 @@ class Background:
     """
 
     def __init__(self) -> None:
+        self._start()
+
+    def _start(self) -> None:
+        self._process = os.getpid()
         self._pool = ThreadPoolExecutor(WORKERS, "after-run")
         self._pending: dict[Future[None], asyncio.AbstractEventLoop | None] = {}
         self._lock = threading.Lock()
@@ -62,6 +66,7 @@ class Background:
 
     def drain(self, seconds: float | None = None) -> bool:
         """Wait for started work. `False` if some of it is still running after `seconds`."""
+        self._check_process()
         with self._lock:
             pending = dict(self._pending)
         try:
@@ -74,17 +79,24 @@ class Background:
 
     async def adrain(self, seconds: float | None = None) -> bool:
         """Like `drain`, without blocking the event loop."""
+        self._check_process()
         with self._lock:
             waiting = [asyncio.wrap_future(done) for done in self._pending]
         return not waiting or not (await asyncio.wait(waiting, timeout=seconds))[1]
 
     def _register(self, loop: asyncio.AbstractEventLoop | None) -> Future[None]:
         """The future of new work."""
+        self._check_process()
         done: Future[None] = Future()
         done.set_running_or_notify_cancel()  # a caller that stops waiting cannot cancel it
         with self._lock:
             self._pending[done] = loop
         return done
+
+    def _check_process(self) -> None:
+        """After a fork, the child starts anew: it has neither the threads of its parent nor their work."""
+        if os.getpid() != self._process:
+            self._start()
 
     def _submit(self, work: Wait, done: Future[None]) -> None:
         context = context_without_run()
@@ -109,7 +121,7 @@ class Background:
         if not self._waits_at_exit:
             self._waits_at_exit = True
             with suppress(AttributeError, RuntimeError):  # no public function of Python, and none while it ends
-                threading._register_atexit(partial(_wait_for_pool, weakref.ref(self), os.getpid()))  # type: ignore[attr-defined]
+                threading._register_atexit(partial(_wait_for_pool, weakref.ref(self), self._process))  # type: ignore[attr-defined]
 
     def _finish(self, done: Future[None]) -> None:
         with self._lock:

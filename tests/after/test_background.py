@@ -202,6 +202,10 @@ ENDING = """
         "import asyncio; asyncio.run(graph.compile().ainvoke({'messages': [('user', 'Go.')]}))",
         "import asyncio; left = asyncio.new_event_loop(); task = {'messages': [('user', 'Go.')]}\n"
         "left.run_until_complete(graph.compile().ainvoke(task)); graph.compile().invoke(task)",
+        "import os; task = {'messages': [('user', 'Go.')]}\n"
+        "graph.compile().invoke(task); made.drain(); ErrorNotebook(store).clear()\n"
+        "if child := os.fork(): os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+        "graph.compile().invoke(task)",
     ],
 )
 def test_a_clean_exit_finishes_what_has_begun(tmp_path, how):
