@@ -274,7 +274,7 @@ def _branches(routes: Routes, parts: Parts) -> list[Branch]:
             routes.after_ask,
             {
                 "tool": "approved",
-                "observe": "rejected",
+                "observe": "rejected, responded",
                 "decide": "answered",
                 "wrap_up": spent,
                 "finish": "no one to ask",

@@ -85,14 +85,14 @@ class Routes:
         return sends
 
     def after_ask(self, state: RouteState) -> str | list[Send]:
-        """Approved calls run. Rejected ones go to `observe`, because repeating one is a loop. An answered question goes
-        back to the model. With nobody to ask, the run ends."""
+        """Approved calls run. Calls that a person answered are observed as results, because repeating one is a loop. An
+        answered question goes back to the model. With nobody to ask, the run ends."""
         if state["decision"] is not None:
             return "finish"
         turn, answers = last_turn_anywhere(state["messages"])
         if calls := open_calls(turn, answers):
             return self._sends(state, calls)
-        if any(answer.status == "error" for answer in answers):
+        if any(answer.name in self.tools.own for answer in answers):
             return "observe"
         return "wrap_up" if self.budget.exhausted(state) else "decide"
 

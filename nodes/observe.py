@@ -100,12 +100,13 @@ def _clear_after_edit(state: State) -> Update:
 def _finished_call(state: State, call: ToolCall, answer: ToolMessage) -> FinishedCall:
     """The call that ran, which a person may have edited, and its result."""
     edited = edited_call(state, call)
-    call = edited or call
-    error = _tool_error(state, call, answer)
+    ran = edited or call
+    error = _tool_error(state, ran, answer)
     # Different calls may be refused for the same reason. Only a refused call that is repeated counts.
     result = key_of(call["name"], call["args"]) if details_of(answer).get("rejected") else _identity(answer)
+    # A loop is what the model repeats, whatever a person made of it.
     observed = ObservedCall(call["name"], call["args"], result, error.fingerprint if error is not None else "")
-    return FinishedCall(call, edited is not None, answer, error, observed)
+    return FinishedCall(ran, edited is not None, answer, error, observed)
 
 
 def _identity(answer: ToolMessage) -> str:
@@ -154,9 +155,11 @@ def to_block(state: State, loop: Loop) -> dict[str, Blocked]:
 
 
 def _direct_answer(return_direct: Collection[str], ran: Sequence[FinishedCall]) -> PendingDecision | None:
-    """The last answer of these tools, without the note on an edited call, which is for the model."""
+    """The last result of these tools, without the note on an edited call, which is for the model. So is a person's
+    response."""
     for call, edited, answer, _, _ in reversed(ran):
-        if call["name"] in return_direct and answer.status != "error":
+        from_person = answer.additional_kwargs.get("from_person")
+        if call["name"] in return_direct and answer.status != "error" and not from_person:
             text = answer.text.removeprefix(f"{note_of_edit(call)}\n") if edited else answer.text
             return PendingDecision(action="finish", text=text, message=None, refused=False)
     return None

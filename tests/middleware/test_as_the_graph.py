@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import BaseMessage
 from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
+from langgraph.types import Command
 
 from langgraph_reflexion import LessonBook, Limits, MemoryPolicy, ReflexionMiddleware, create_reflexion_agent
 from langgraph_reflexion.testing import RoleModel, call, calls, reflection, say
@@ -103,4 +106,66 @@ def test_failures_advice_attempts_prompts_messages_and_lessons_are_the_graphs(se
         else:
             agent = create_agent(model, [search, book, choose], middleware=[ReflexionMiddleware(**settings)])
         seen.append(summary(agent.invoke({"messages": [("user", "Plan one hour for the team.")]}), model, store))
+    assert seen[0] == seen[1]
+
+
+def decision(seed: int, name: str, args: dict[str, Any], times: int) -> dict[str, Any]:
+    """What a person decides on a call that they are asked about for the nth time."""
+    random = Random(f"{seed} {name} {args} {times}")
+    edited = {"day": random.choice(["Tuesday", "2028"])} if name == "search" else {"hour": random.choice([8, 10])}
+    return random.choice(
+        [
+            {"type": "approve"},
+            {"type": "reject", "message": random.choice(["No.", "Never."])},
+            {"type": "edit", "edited_action": {"name": name, "args": edited}},
+            {"type": "respond", "message": random.choice(["Eleven is free.", "Nothing."])},
+        ]
+    )
+
+
+def decided_by_a_person(agent: Any, seed: int) -> dict[str, Any]:
+    """The result of a run whose calls all need an approval."""
+    config = {"configurable": {"thread_id": "1"}, "recursion_limit": 300}
+    result, asked = agent.invoke({"messages": [("user", "Plan one hour for the team.")]}, config), list[Any]()
+    while "__interrupt__" in result:
+        decisions = []
+        for request in result["__interrupt__"][0].value["action_requests"]:
+            this = request["name"], request["args"]
+            decisions.append(decision(seed, *this, asked.count(this)))
+            asked.append(this)
+        result = agent.invoke(Command(resume={"decisions": decisions}), config)
+    return cast("dict[str, Any]", result)
+
+
+@pytest.mark.slow
+@pytest.mark.req("M1", "A6")
+@pytest.mark.parametrize("seed", range(60))
+def test_what_a_person_decides_leads_to_the_failures_and_the_end_of_the_graph(seed):
+    random, seen = Random(seed), []
+    replies = [
+        call("search", day=random.choice(["2026", "Tuesday"])),
+        call("book", hour=random.choice([8, 10])),
+        say(random.choice(["10:00", "11:00"])),
+    ][: random.randint(1, 3)]
+    script = [random.choice(replies) for _ in range(random.randrange(4, 16))]
+    settings: Any = {
+        "checks": [lambda answer, _: "Ten is taken." if "10:00" in answer else None],
+        "limits": Limits(max_steps=25, tool_retries=0, model_retries=0),
+        "memory": MemoryPolicy(control_share=0),
+    }
+    allowed = {"allowed_decisions": ["approve", "edit", "reject", "respond"]}
+    approve: Any = {"search": allowed, "book": allowed}
+    for make in ("graph", "middleware"):
+        model = RoleModel([*script, *[say("11:00")] * 30], [reflection(plan, memory_to_write=[RULE]) for plan in PLANS])
+        if make == "graph":
+            agent: Any = create_reflexion_agent(
+                model, [search, book], approve=approve, checkpointer=InMemorySaver(), **settings
+            )
+        else:
+            person = HumanInTheLoopMiddleware(interrupt_on=approve)
+            middleware = [ReflexionMiddleware(**settings), person]
+            agent = create_agent(model, [search, book], middleware=middleware, checkpointer=InMemorySaver())
+        outcome = decided_by_a_person(agent, seed)["outcome"]
+        failures = [(failure.signal, failure.tool, failure.step) for failure in outcome.failures]
+        seen.append((outcome.status, outcome.stop_reason, outcome.answer, failures))
     assert seen[0] == seen[1]
