@@ -63,6 +63,14 @@ def test_a_call_that_is_written_as_text_is_no_answer_where_tools_are_native(run,
     assert seen.answer == ("11:00" if signals else reply)
 
 
+@pytest.mark.req("B11", "K5")
+def test_an_answer_of_endless_white_space_and_lines_is_read_at_once(run):
+    endless = f"Action:{' ' * 20_000}I stop here.{chr(10) * 20_000}- {'- ' * 20_000}."
+    began = time.process_time()
+    assert run(RoleModel([say(endless)]), protocol="tools").answer == endless
+    assert time.process_time() - began < 5
+
+
 @pytest.mark.req("A3", "B11")
 @pytest.mark.parametrize("thinking", ["<think>It is eleven.</think>\n", "<think>It is eleven", " "])
 @pytest.mark.parametrize("kind", [RoleModel, TextOnlyRoleModel])
