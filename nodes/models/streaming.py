@@ -141,9 +141,9 @@ class FinalText:
         start = at = self._at or 0
         high = start
         while (char := _CHARACTER.match(self._text, at)) and char[0] != self._quote:
-            at = char.end()
             # The first half of a character waits for the second.
-            high = high if _HIGH.fullmatch(char[0]) else at
+            high = at if _HIGH.fullmatch(char[0]) else char.end()
+            at = char.end()
         self._done = char is not None and char[0] == self._quote
         end = at if self._done else high
         self._at = end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -76,6 +77,14 @@ WRITTEN = {
 @pytest.mark.parametrize("reply", WRITTEN.values(), ids=WRITTEN.keys())
 def test_the_answer_is_found_in_what_models_really_write(reply: str) -> None:
     assert "".join(heard(reply)) == "11:00 sharp"
+
+
+@pytest.mark.req("I6", "K5")
+def test_endless_halves_of_characters_are_not_read_again_with_each_piece() -> None:
+    final, began = FinalText(), time.process_time()
+    final.feed(json.dumps(END).replace('11:00 sharp"}', ""))
+    assert "".join(final.feed(r"\ud83d") for _ in range(5_000)) == "\N{REPLACEMENT CHARACTER}" * 4_999
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.slow
