@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -226,3 +227,11 @@ def test_a_lesson_is_tidied_on_its_way_in() -> None:
 @pytest.mark.parametrize("plan", ["Give only the answer.", "Be concise.", "Answer with a time.", "Ask the user."])
 def test_a_short_plan_that_says_what_to_do_is_one(plan: str) -> None:
     assert concrete(plan)
+
+
+@pytest.mark.req("C11", "K5")
+def test_a_lesson_is_compared_with_an_endless_task_at_once() -> None:
+    task, began = "Read the invoice of Ms Quibbleton. " + "核对发票的总额。" * 100_000, time.process_time()
+    assert refusal(a_rule("Check the total of an invoice against its lines."), task) is None
+    assert "Quibbleton" in str(refusal(a_rule("Check the total of Quibbleton first."), task))
+    assert time.process_time() - began < 1

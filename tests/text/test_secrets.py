@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -119,3 +120,11 @@ def test_no_field_of_a_lesson_an_episode_a_finding_or_a_file_keeps_a_secret(tmp_
     held = [json.dumps(item.value) for item in store.search((), limit=100)]
     assert len(held) >= 5
     assert not any(secret in one for one in held)
+
+
+@pytest.mark.req("K5")
+@pytest.mark.parametrize("name", ["密钥", "recovery phrase is"])
+def test_endless_white_space_after_the_name_of_a_secret_is_read_at_once(name: str) -> None:
+    endless, began = name + " \n" * 10_000, time.process_time()
+    assert mask_secrets(endless) == endless
+    assert time.process_time() - began < 2

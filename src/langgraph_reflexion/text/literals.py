@@ -24,7 +24,7 @@ MAX_READABLE = 120
 """Readable characters of a fingerprint. The rest is hashed, so that logs stay short."""
 
 MAX_TASK = 20_000
-"""Characters of a task in which literals are looked for: bounds the time on a task with a document in it."""
+"""Characters of a task that are compared with a text: bounds the time on a task with a document in it."""
 
 _MAIL = r"(?<![\w.+@-])[\w.+-]+[@＠][\w-]+(?:[.．][\w-]+)*[.．][^\W\d_]{2,}\b"
 
@@ -159,13 +159,13 @@ def is_german(text: str) -> bool:
 
 def retold_detail(text: str, task: str) -> str | None:
     """The detail of the task that a text repeats, or `None`."""
-    folded = f" {fold(text)} "
+    task, folded = task[:MAX_TASK], f" {fold(text)} "
     for literal in literals_of(task):
         if (folded_literal := fold(literal)) in folded and re.search(
             rf"(?<![a-z0-9_]){re.escape(folded_literal)}(?![a-z0-9_])", folded
         ):
             return repr(literal)
-    for name in names_of(task[:MAX_TASK]):
+    for name in names_of(task):
         if re.search(rf"\b{re.escape(name)}\b", text):
             return repr(name)
     # Three quarters of the words of a task of some length is the task again. Of the tasks of benchmarks/recall.py, given as
@@ -241,7 +241,7 @@ _SECRET_VALUES = tuple(
         r"(?<!\w)((?:[A-Z0-9]{1,30}_){0,6}(?:KEY|TOKEN|SECRET|PASSWORD|PASS|PWD)=)(['\"]?)(?=[\w-]*[a-z])[\w!@#%^&*+/-]{8,}(?![\w(\[]|\.\w)\2",
         r"(?i)\b((?:cvv|cvc)2?\b\D{0,6})\d{3,4}\b",
         r"(?i)\b((?:ssn|social security number)\b\D{0,6})\d{3}-?\d{2}-?\d{4}\b",
-        r"(?i)\b((?:seed|recovery|mnemonic) phrase(?: is)?\s*:?\s+)(?:[a-z]{3,8}\s+){11,23}[a-z]{3,8}\b",
+        r"(?i)\b((?:seed|recovery|mnemonic) phrase(?: is)?(?:\s*:)?\s+)(?:[a-z]{3,8}\s+){11,23}[a-z]{3,8}\b",
         r"(?i)\b((?:session(?:_?id)?|sid|cookie)=)(?=[\w-]*\d)[\w-]{12,}",
         r"(?i)\b((?:bearer|basic)\s+)(?=[\w.~+/-]*[\d=])[\w.~+/-]{12,}=*",
         r"(?i)((?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://)[^\s/:@]*:[^\s/@]+(?=@)",
@@ -252,7 +252,7 @@ _SECRET_VALUES = tuple(
         r"(?i)(;\s*(?:password|pwd)=)[^;\s'\"][^;'\"\n]{3,60}(?=;)",
         rf"(?i)((?<![\w-])[\w-]*(?:{_PASSWORD}|{_KEY})['\"]?(?:\s+(?:for|of)\s+\S+)?(?:\s*[:=]\s*|%3d|\s+is\s+|\s+)(?=\S{{0,80}}?\d|(?:(?<=[:=])|(?<=[:=]\s)|(?<=\bis\s))'))(['\"]?)[^\s'\",;\\]{{4,}}\2",
         rf"(?i)\b((?:{_PASSWORD}|secret|api[_-]?key|access[_-]?key|auth[_-]?token|token)=)[\w!@#%^&*+/-]{{6,}}(?![\w(\[]|\.\w)",
-        r"((?:密码|口令|密钥|令牌|パスワード|비밀번호)\s*(?:是|为)?[:：]?\s*)[\w!@#$%^&*.-]{4,}",
+        r"((?:密码|口令|密钥|令牌|パスワード|비밀번호)(?:\s*(?:[是为][:：]?|[:：]))?\s*)[\w!@#$%^&*.-]{4,}",
     )
 )  # fmt: skip
 """Secrets recognized by the text before them, the first group, which stays."""

@@ -49,7 +49,7 @@ _SEAM = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NO_SPACES = re.compile(f"[{UNSPACED}]+")
 _CONTRACTION = re.compile(r"['’](?:s|d|ll|re|ve|m|t)$")
 _PUNCTUATION = re.compile(r"[^\w\s]")
-_WIDE_LETTER = re.compile(r"[^\W\d_\x00-\u024f]")
+_WIDE_LETTERS = re.compile(r"[^\W\d_\x00-\u024f]+")
 _VOWEL = re.compile(r"[aeiouy]")
 
 
@@ -133,7 +133,7 @@ def count_tokens(text: str) -> int:
     unspaced = wide = 0
     if not text.isascii():
         unspaced = sum(map(len, _NO_SPACES.findall(text)))
-        wide = len(_WIDE_LETTER.findall(text)) - unspaced
+        wide = sum(map(len, _WIDE_LETTERS.findall(text))) - unspaced
     letters = sum(map(len, words)) - marks - unspaced
     return math.ceil(max(len(words), letters / 4.5) + 1.2 * unspaced + 0.6 * marks + 0.3 * wide)
 
