@@ -23,6 +23,7 @@ _DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−﹣－"), "-") | dict.fro
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
 _ARTICLE = re.compile(r"\b(?:a|an|the)\s+(?=\w)")
 _INITIALS = re.compile(r"\b[^\W\d_](?:\.[^\W\d_])+\b")
+_SIGN = re.compile(r"[^\w\s]|_")
 _OPERATION = re.compile(r"(?<!\S)(?:\w|[\d.]+) [-+*/=<>] (?:\S*\d\S*|\w)(?!\S)")
 
 
@@ -122,7 +123,7 @@ def normalize_answer(text: str) -> str:
     plain = " ".join(normalize(text).translate(_DASHES).split())
     text = _THOUSANDS.sub(lambda found: found[0].replace(",", ""), plain)
     text = _INITIALS.sub(lambda found: found[0].replace(".", ""), text)
-    kept = "".join(char if _has_meaning(text, i) else "" for i, char in enumerate(text))
+    kept = _SIGN.sub(lambda found: found[0] if _has_meaning(text, found.start()) else "", text)
     bare = " ".join(kept.split())
     return " ".join(_ARTICLE.sub("", bare).split()) or plain
 
