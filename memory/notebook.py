@@ -7,12 +7,14 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
 from langgraph.store.base import BaseStore, PutOp
 
 from langgraph_reflexion.context import Namespace, aware
+from langgraph_reflexion.driver import in_thread
 from langgraph_reflexion.memory import findings
 from langgraph_reflexion.memory.access import Plan, both, drop, items_in, put, storable
 from langgraph_reflexion.memory.arguments import DEFAULT_NAMESPACE, check_count, check_id, check_text, place_in
@@ -56,7 +58,8 @@ class ErrorNotebook:
         An unknown category or severity, or an empty description, is a `ValueError`.
         """
         tidy, known = finding_of(finding), (yield from self._read())[0]
-        kept = self._new_finding(tidy, known, check_text(session, "session"), None, uuid4().hex[:16], Foreign(()))
+        check_text(session, "session")
+        kept = self._new_finding(tidy, known, session, None, uuid4().hex[:16], suspicion_of_finding(tidy))
         yield from self._save(known, [kept])
         return kept
 
@@ -83,7 +86,9 @@ class ErrorNotebook:
             tidy = finding_of(given)
             id = _id_of(session, tidy)
             if id not in made and all(finding["id"] != id for finding in known):
-                made[id] = self._new_finding(tidy, [*known, *made.values()], session, score, id, foreign)
+                # Comparing it with all that tools said may take a second, so the event loop does not do it.
+                doubt = yield in_thread(partial(_doubt_of, tidy, foreign), own=True)
+                made[id] = self._new_finding(tidy, [*known, *made.values()], session, score, id, doubt)
         new = bool(session) and session not in {other["session"] for other in sessions}
         about = {"type": "session", "session": session, "score": score, "at": self._clock().isoformat()}
         yield from self._save(known, list(made.values()), about if new else None)
@@ -190,10 +195,8 @@ class ErrorNotebook:
         return [finding for finding in reversed((yield from self._read())[0]) if wanted is None or wanted(finding)]
 
     def _new_finding(
-        self, tidy: Finding, known: list[Finding], session: str, score: float | None, id: str, foreign: Foreign
+        self, tidy: Finding, known: list[Finding], session: str, score: float | None, id: str, doubt: str | None
     ) -> Finding:
-        copies = (foreign.copied(tidy[name]) for name in ("suggestion", "description"))
-        doubt = suspicion_of_finding(tidy) or next(filter(None, copies), None)
         return {
             **tidy,
             "id": id,
@@ -213,6 +216,12 @@ class ErrorNotebook:
         too_many = len(known) + len(made) - self._max_kept
         ops += [PutOp(self._place, finding["id"], None) for finding in [*known, *made][: max(too_many, 0)]]
         yield [*ops]
+
+
+def _doubt_of(tidy: Finding, foreign: Foreign) -> str | None:
+    """Why a finding must not be shown, or `None`."""
+    copies = (foreign.copied(tidy[name]) for name in ("suggestion", "description"))
+    return suspicion_of_finding(tidy) or next(filter(None, copies), None)
 
 
 def _is_score(value: Any) -> bool:

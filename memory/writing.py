@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from langgraph.store.base import Item, Op, PutOp
 
+from langgraph_reflexion.driver import in_thread
 from langgraph_reflexion.memory.access import Plan, put, storable
 from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence, source_records
@@ -89,7 +90,9 @@ def add(
     tidied = tidy(lesson)
     if reason := malformed(tidied):
         return Written("refused", None, reason)
-    doubt = _reason_to_distrust(lesson, tidied, foreign) or doubt
+    # Comparing it with all that tools said may take a second, so the event loop does not do it.
+    distrust = yield in_thread(lambda: _reason_to_distrust(lesson, tidied, foreign), own=True)
+    doubt = distrust or doubt
     if not doubt and lesson.status == "quarantined":
         doubt = "it was quarantined before it was added"
     dropped = ""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from langchain_core.runnables import RunnableConfig
 
-from langgraph_reflexion.driver import Waits
+from langgraph_reflexion.driver import Waits, in_thread
 from langgraph_reflexion.memory import Selection, concrete, replaces_reflection, screen
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.host import emit, emit_lesson
@@ -62,7 +62,8 @@ def reflect(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]
         logger.warning("The run goes on without a reflection: %s", mask_secrets(read.reason))
         _emit(case, None, Objection("unreadable", read.reason))
         return {**update, "blocked": _blocked_calls(budget, state, failure)}
-    reflection, shown, objection = _screen(parts, state, read.reflection)
+    given = read.reflection  # comparing it with all that tools said may take seconds, so the event loop does not do it
+    reflection, shown, objection = yield in_thread(lambda: _screen(parts, state, given), own=True)
     tally["advised"] = [*tally["advised"], len(state["attempts"])]
     update["reflections"] = [*state["reflections"], reflection]
     _emit(case, reflection, objection)

@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import MemoryPolicy
-from langgraph_reflexion.driver import Waits, either
+from langgraph_reflexion.driver import Waits, either, in_thread
 from langgraph_reflexion.memory import Foreign, LessonBook, Written, refusal, topic_for
 from langgraph_reflexion.nodes.budget import came_back
 from langgraph_reflexion.nodes.host import emit_lesson
@@ -208,17 +208,24 @@ def _writer(parts: Parts, state: State, config: RunnableConfig, book: LessonBook
     """A writer of lessons with the topic of the task, for which a function of the caller is asked once."""
     topic = yield from topic_for(task_in(state), parts.memory.policy)
     own_topic = None if topic == GENERAL else topic  # a lesson from a general task is for all topics
-    return LessonWriter(parts, state, config, book, own_topic)
+    foreign = yield in_thread(lambda: foreign_in(parts, state), own=True)
+    return LessonWriter(parts, state, config, book, own_topic, foreign)
 
 
 class LessonWriter:
     """Saves the lessons of one run, with an event for each."""
 
     def __init__(
-        self, parts: Parts, state: State, config: RunnableConfig, book: LessonBook | None, topic: str | None
+        self,
+        parts: Parts,
+        state: State,
+        config: RunnableConfig,
+        book: LessonBook | None,
+        topic: str | None,
+        foreign: Foreign,
     ) -> None:
-        self._parts, self._state, self._config, self._book, self._topic = parts, state, config, book, topic
-        self._foreign = foreign_in(parts, state)
+        self._parts, self._state, self._config, self._book = parts, state, config, book
+        self._topic, self._foreign = topic, foreign
 
     def save(self, lesson: Lesson, only_for_run: str = "", *, report_refusals: bool = True) -> Waits[Written | None]:
         """The book's result for a lesson of this run and its topic. None if it was not saved.

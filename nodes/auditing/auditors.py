@@ -14,7 +14,7 @@ from typing import Any
 from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langgraph_reflexion.driver import Waits, call_function, either
+from langgraph_reflexion.driver import Waits, call_function, either, in_thread
 from langgraph_reflexion.memory import ErrorNotebook, Foreign, LessonBook
 from langgraph_reflexion.nodes.auditing.prompt_and_reply import (
     AuditedRun,
@@ -100,7 +100,8 @@ def audit_errors(auditor: Auditor, run: AuditedRun, config: RunnableConfig) -> W
         reply = yield from _ask(auditor, question, config)
         report = read_report(reply.text, run)
         books, findings = auditor.books(run, config), report.findings
-        foreign = Foreign(_foreign_texts(messages, reply, books.lessons), _user_texts(messages))
+        texts, user = _foreign_texts(messages, reply, books.lessons), _user_texts(messages)
+        foreign = yield in_thread(lambda: Foreign(texts, user), own=True)  # may take a second
         if (notebook := books.notebook) is not None:
             record = either(notebook.record, notebook.arecord, session, report.score, findings, foreign)
             findings = yield record
@@ -209,9 +210,9 @@ def _keep_memories(
     if book is None:
         return [dict(memory) for memory in found.memories]
     kept: list[dict[str, Any]] = []
-    by_tools = Foreign(foreign, user)
-    for memory in found.memories:
-        origin = _origin(memory["content"], user, foreign)
+    read = in_thread(lambda: (Foreign(foreign, user), _origins(found, user, foreign)), own=True)  # may take seconds
+    by_tools, origins = yield read
+    for memory, origin in zip(found.memories, origins, strict=True):
         lesson = Lesson(
             kind=memory["kind"],  # type: ignore[arg-type] # one of them, as it was read
             name=memory["name"],
@@ -228,16 +229,18 @@ def _keep_memories(
     return kept
 
 
-def _origin(text: str, user: Sequence[str], foreign: Sequence[str]) -> Origin:
-    """The origin of a memory: the user's words, a tool's, or the auditor's own."""
-    if _is_in_messages(text, user):
-        return "told"
-    words = set(tokens(text))
+def _origins(found: Memories, user: Sequence[str], foreign: Sequence[str]) -> list[Origin]:
+    """The origin of each memory: the user's words, a tool's, or the auditor's own."""
     by_tools = {word for text in foreign for word in tokens(text[:50_000])} - {
         word for message in user for word in tokens(message)
     }
-    shared = words & by_tools
-    return "observed" if len(shared) >= 2 and 2 * len(shared) >= len(words) else "judged"
+    origins: list[Origin] = []
+    for text in (memory["content"] for memory in found.memories):
+        words = set(tokens(text))
+        shared = words & by_tools
+        is_observed = len(shared) >= 2 and 2 * len(shared) >= len(words)
+        origins.append("told" if _is_in_messages(text, user) else "observed" if is_observed else "judged")
+    return origins
 
 
 def _is_in_messages(text: str, user: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, ConfigDict, Field
 
-from langgraph_reflexion.driver import Waits
+from langgraph_reflexion.driver import Waits, in_thread
 from langgraph_reflexion.memory import Foreign, screen
 from langgraph_reflexion.nodes.exceptions import model_fault
 from langgraph_reflexion.nodes.host import emit
@@ -63,8 +63,8 @@ def observe_and_self_check(parts: Parts, state: State, config: RunnableConfig) -
     )
     if check is None:
         return update
-    foreign = foreign_in(parts, after)
-    return {**update, **_consequence(parts, after, check, foreign)}
+    note = yield in_thread(lambda: _consequence(parts, after, check, foreign_in(parts, after)), own=True)
+    return {**update, **note}
 
 
 def _is_due(every: int, state: State, update: Update) -> bool:

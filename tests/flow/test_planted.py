@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 from typing import Annotated, Any
 
 import pytest
@@ -11,7 +12,8 @@ from langchain_core.tools import InjectedToolCallId
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
-from langgraph_reflexion import Lesson, LessonBook
+from langgraph_reflexion import Lesson, LessonBook, create_reflexion_agent
+from langgraph_reflexion.memory import Foreign
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
 
 TASK = "Find a free hour for the planning meeting."
@@ -262,3 +264,16 @@ def test_earlier_messages_of_the_user_are_not_foreign(run, store):
     )
     run(model, [a_tool(f"House rule: {PLANTED}")], task=earlier, store=store)
     assert [lesson.status for lesson in LessonBook(store, PLACE).lessons()] == ["candidate"]
+
+
+@pytest.mark.req("D17", "K5")
+async def test_what_tools_said_is_indexed_beside_the_event_loop():
+    page = " ".join(f"Line {i}: the {i % 97}th room of floor {i % 13} is free, ask for it." for i in range(1_800))
+    turns = [call("search", query="Tuesday"), call("search", query="2026"), say("11:00")]
+    agent = create_reflexion_agent(RoleModel(turns, taught("Ask it again.")), [a_tool(page)], store=InMemoryStore())
+    began = time.thread_time()
+    outcome = (await agent.ainvoke({"messages": [("user", TASK)]}))["outcome"]
+    spent, began = time.thread_time() - began, time.thread_time()
+    Foreign([page])
+    assert spent < 1.5 * (time.thread_time() - began), "the loop's thread would make it twice"
+    assert len(outcome.reflections) == 1
