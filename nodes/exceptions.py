@@ -43,9 +43,11 @@ _WRONG_SETTING_STATUS = {400, 401, 403, 404, 405, 422}
 _FILTERED = ("content_filter", "content_policy_violation")
 """Error codes with which OpenAI and Azure refuse a conversation because of its content, with the status 400."""
 _OVERFLOW = re.compile(
-    r"context[ _](length|window|size)|maximum (context|number of tokens)|too many tokens|(prompt|input) is too long",
+    r"(context|prompt|inputs?|payload|model token)[\W_]+(length|window|size|limit|token)"
+    r"|(prompt|input) (is too long|exceeds)|maximum (context|number of tokens)|too many tokens",
     re.I,
 )
+"""What a prompt that is too long is called, as subject and measure. Providers word the rest in many ways."""
 _TRANSIENT = ("timeout", "ratelimit", "toomanyrequests", "connecterror", "connectionerror")
 """Names of transient errors in clients, which rarely use Python's own classes."""
 _LOST_CONNECTION = (
@@ -59,9 +61,13 @@ _LOST_CONNECTION = (
     "chunkedencodingerror",
     "payloaderror",
     "disconnectederror",
+    "connectionclosederror",
+    "eventstreamerror",
+    "responseerror",
 )
-"""Suffixes of the error names for a lost connection in Python, `httpx`, `requests`, `aiohttp` and `urllib3`.
-OpenAI's and Anthropic's clients raise `APIError` for an error that is sent in the middle of a stream."""
+"""Suffixes of the error names for a lost connection in Python, `httpx`, `requests`, `aiohttp`, `urllib3` and `boto3`.
+For an error that is sent in the middle of a stream, OpenAI's and Anthropic's clients raise `APIError`, Bedrock's
+`EventStreamError`, and Ollama's `ResponseError` without a status."""
 
 _LOST_IN_WORDS = ("Event loop is closed", "No generations found in stream.", "server_error")
 """Words for a lost connection that has no exception class of its own: of Python, LangChain, and OpenAI's error code."""
@@ -73,18 +79,22 @@ def model_fault(error: BaseException) -> ModelFault:
     if isinstance(error, ContextOverflowError) or getattr(error, "code", None) == "context_length_exceeded":
         return "overflow"
     # A model in this process raises without a status. A rate limit's message may mention too many tokens too.
-    if status in (None, 400, 413) and _OVERFLOW.search(describe(error)):
+    if status == 413 or (status in (None, 400, 422) and _OVERFLOW.search(describe(error))):
         return "overflow"
     # A client of a provider raises this for a parameter that it does not have.
     unknown = isinstance(error, TypeError) and "unexpected keyword argument" in str(error)
-    known = isinstance(error, _WRONG_SETTING) or status in _WRONG_SETTING_STATUS
+    no_key = "credential" in type(error).__name__.lower()  # clients of clouds find it out before a request
+    known = isinstance(error, _WRONG_SETTING) or status in _WRONG_SETTING_STATUS or no_key
     filtered = getattr(error, "code", None) in _FILTERED
     return "setting" if (known or unknown) and not filtered else "model_error"
 
 
 def status_of(error: BaseException) -> int | None:
     """The HTTP status of an exception or of its response, under the name that any client uses."""
-    for holder in (error, getattr(error, "response", None)):
+    response = getattr(error, "response", None)
+    if isinstance(response, dict):  # as in `boto3`
+        return (response.get("ResponseMetadata") or {}).get("HTTPStatusCode")
+    for holder in (error, response):
         for name in ("status_code", "status", "code"):
             status = getattr(holder, name, None)
             if isinstance(status, int) and 100 <= status < 600:

@@ -75,6 +75,22 @@ def test_without_a_status_a_passing_fault_is_known_by_what_clients_call_it(name,
     assert is_transient(type(name, (Exception,), {})("busy")) is passing
 
 
+@pytest.mark.req("A5", "B8")
+def test_the_status_of_an_amazon_client_is_found_in_its_response():
+    def refused(status: int | None) -> Told:
+        return Told("refused", response={"Error": {"Code": "x"}, "ResponseMetadata": {"HTTPStatusCode": status}})
+
+    assert [model_fault(refused(status)) for status in (403, 404, 429, 503)] == ["setting"] * 2 + ["model_error"] * 2
+    assert (is_transient(refused(429)), tool_error_class(refused(403))) == (True, "permission")
+    assert not is_lost_connection(refused(503))
+
+
+@pytest.mark.req("B8")
+@pytest.mark.parametrize("name", ["NoCredentialsError", "DefaultCredentialsError"])
+def test_a_client_without_credentials_is_a_wrong_setting(name):
+    assert model_fault(type(name, (Exception,), {})("Unable to locate credentials")) == "setting"
+
+
 @pytest.mark.req("A5")
 def test_arguments_that_only_the_tool_itself_refuses_are_bad_arguments():
     def search(query: int) -> str:
@@ -133,6 +149,11 @@ def test_an_error_sent_in_the_middle_of_a_stream_is_a_lost_connection_and_an_htt
         openai.APIStatusError("busy", response=httpx.Response(503, request=request), body=None)
     )
     assert not is_lost_connection(openai.APITimeoutError(request))
+    of_ollama = type("ResponseError", (Exception,), {"status_code": -1})
+    of_bedrock = type("EventStreamError", (Exception,), {"response": {"Error": {"Code": "modelStreamErrorException"}}})
+    assert is_lost_connection(of_ollama("the model runner has stopped"))
+    assert is_lost_connection(of_bedrock("stream error"))
+    assert is_lost_connection(type("ConnectionClosedError", (Exception,), {})("closed before a response"))
 
 
 @pytest.mark.req("A5")
@@ -173,13 +194,40 @@ def test_a_time_that_cannot_be_read_is_as_if_none_were_named(named):
         "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
         "Input is too long for requested model.",
         "Requested tokens (5000) exceed context window of 4096",
+        "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease input length",
+        "This model's maximum prompt length is 131072 but the request contains 150000 tokens.",
+        "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 9000 `inputs` tokens",
+        "Invalid request: Your request exceeded model token limit: 131072 (requested: 150000)",
+        "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]",
+        "Prompt exceeds max length",
+        "the number of input tokens 5000 cannot exceed the total tokens limit 4096 for this model",
+        "Request payload size exceeds the limit: 20971520 bytes.",
     ],
 )
 def test_a_prompt_that_is_too_long_is_distinguished_from_a_wrong_setting(said):
     assert model_fault(Told(said, status_code=400)) == "overflow"
+    assert model_fault(Told(said, status_code=422)) == "overflow"
     assert model_fault(ValueError(said)) == "overflow"
     assert model_fault(Told(said, status_code=429)) == "model_error"
-    assert model_fault(Told("temperature is out of range", code=400)) == "setting"
+
+
+@pytest.mark.req("B12")
+@pytest.mark.parametrize(
+    "said",
+    [
+        "temperature is out of range",
+        "max_tokens is too large: 100000. This model supports at most 16384 completion tokens",
+        "max_tokens: 999999 > 64000, which is the maximum allowed number of output tokens for this model",
+        "The maximum tokens you requested exceeds the model limit of 4096.",
+    ],
+)
+def test_a_limit_on_the_reply_is_a_wrong_setting_and_not_a_prompt_that_is_too_long(said):
+    assert model_fault(Told(said, code=400)) == "setting"
+
+
+@pytest.mark.req("B12")
+def test_a_request_that_is_too_large_is_a_prompt_that_is_too_long_whatever_it_is_called():
+    assert model_fault(Told("Request too large: limit 6000, requested 8012", status_code=413)) == "overflow"
 
 
 @pytest.mark.req("B8")
