@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -169,11 +170,16 @@ def raise_control_flow(error: BaseException) -> None:
 
 # ---------------------------------------------------------------- how a reply ended
 
+_REPEATED = re.compile(r"\A(.+?)\1+\Z")
 _FINISH_REASON_FIELDS = ("finish_reason", "stop_reason", "stopReason", "done_reason")
 """Fields in which providers say why a reply ended."""
 _CUT_OFF = frozenset({"length", "model_length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"})
-_BROKEN = frozenset({"error", "malformed_function_call"})
-"""Finish reasons of Mistral and OpenRouter, and of Gemini, if the provider failed in the middle of a reply."""
+_BROKEN = frozenset(
+    {"error", "other", "abort", "insufficient_system_resource"}
+    | {"malformed_function_call", "malformed_response", "malformed_tool_use", "malformed_model_output"}
+)
+"""Finish reasons if the provider failed in the middle of a reply: of Mistral and OpenRouter, Gemini, vLLM and DeepSeek,
+and for a reply that it could not read, of Gemini and Bedrock."""
 _REFUSED = frozenset(
     {"refusal", "content_filter", "content_filtered", "guardrail_intervened"}
     | {"safety", "prohibited_content", "recitation", "blocklist", "spii", "model_armor"}
@@ -234,14 +240,18 @@ def cut_off_by_provider(reply: AIMessage, earlier: Sequence[BaseMessage]) -> str
 
 
 def _finish_reasons(reply: BaseMessage) -> set[str]:
-    """Why the reply ended, from the field that the provider uses. It may name an enum: `FinishReason.MAX_TOKENS`."""
+    """Why the reply ended, from the field that the provider uses.
+
+    It may name an enum: `FinishReason.MAX_TOKENS`. If several chunks of a stream say it, LangChain joins the words.
+    """
     metadata = reply.response_metadata or {}
     details = metadata.get("incomplete_details")
     names = [
         details.get("reason") if isinstance(details, dict) else None,
         *(metadata.get(name) for name in _FINISH_REASON_FIELDS),
     ]
-    return {name.lower().rpartition(".")[2] for name in names if isinstance(name, str)}
+    said = [_REPEATED.sub(r"\1", name.lower()) for name in names if isinstance(name, str)]
+    return {name.rpartition(".")[2] for name in said}
 
 
 # ---------------------------------------------------------------- what it cost

@@ -49,13 +49,17 @@ def test_a_model_with_bound_tools_is_called_without_its_binding(monkeypatch):
 
 
 @pytest.mark.req("B13")
-@pytest.mark.parametrize("word", ["length", "model_length", "FinishReason.MAX_TOKENS", "max_output_tokens"])
+@pytest.mark.parametrize(
+    "word", ["length", "model_length", "FinishReason.MAX_TOKENS", "max_output_tokens", "lengthlength"]
+)
 def test_a_reply_cut_off_at_its_length_limit_is_known_by_each_providers_word(word):
     assert cut_off(AIMessage("Tues", response_metadata={"finish_reason": word}), []) is not None
 
 
 @pytest.mark.req("B13")
-@pytest.mark.parametrize("word", ["error", "MALFORMED_FUNCTION_CALL"])
+@pytest.mark.parametrize(
+    "word", ["error", "OTHER", "abort", "insufficient_system_resource", "MALFORMED_FUNCTION_CALL", "malformed_tool_use"]
+)
 def test_a_reply_in_the_middle_of_which_the_provider_failed_is_cut_off(word):
     reason = cut_off(AIMessage("Tues", response_metadata={"finish_reason": word}), [])
     assert reason is not None
@@ -71,6 +75,6 @@ def test_a_finish_reason_is_expected_of_a_provider_that_has_given_one_and_of_no_
 
 
 @pytest.mark.req("B13")
-@pytest.mark.parametrize("word", ["stop", "FinishReason.STOP", "end_turn"])
+@pytest.mark.parametrize("word", ["stop", "stopstop", "FinishReason.STOP", "end_turn"])
 def test_a_reply_that_came_to_its_end_is_not_cut_off(word):
     assert cut_off(AIMessage("Tuesday.", response_metadata={"finish_reason": word}), []) is None
