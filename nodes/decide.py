@@ -15,7 +15,7 @@ from langgraph_reflexion.nodes.budget import Budget, new_failure
 from langgraph_reflexion.nodes.exceptions import as_sentence, describe, model_fault
 from langgraph_reflexion.nodes.host import emit_failure, emit_step, streams_tokens
 from langgraph_reflexion.nodes.models.calling import Reply, call_model, cut_off, raise_control_flow, refusal_in
-from langgraph_reflexion.nodes.models.choice import Model
+from langgraph_reflexion.nodes.models.choice import Selected, wants_turn_after_results
 from langgraph_reflexion.nodes.models.decision_json import Invalid
 from langgraph_reflexion.nodes.models.prompt import (
     extend_system_message,
@@ -34,6 +34,7 @@ from langgraph_reflexion.nodes.models.transcript import (
     readable,
     shortened,
     with_ids,
+    with_turn_after_results,
 )
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.schemas import Decision, Failure, Usage
@@ -62,12 +63,12 @@ def decide(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     actor, budget = parts.actor, parts.budget
     if (reason := budget.overspent(state)) is not None:
         return {"decision": None, "stop": reason, "progress": {"node": "decide", "stop": reason}}
-    model = (yield from actor.choice.select(lambda: actor.view.select(state), config)).with_tools
+    selected = yield from actor.choice.select(lambda: actor.view.select(state), config)
     spent, failures = Usage(), list[Failure]()
     repair: list[AnyMessage] = []  # an invalid reply and, last, what is wrong with it: only the retry sees them
     step = state["tally"]["steps"] + 1
     for _ in range(1 + budget.limits.decision_retries):
-        prompt, reply = yield from _ask(parts, state, config, model, repair)
+        prompt, reply = yield from _ask(parts, state, config, selected, repair)
         if isinstance(reply, Exception):
             return _model_error(budget, state, reply, spent, failures)
         reply = Reply(reply.message, budget.cost(prompt, reply))
@@ -100,7 +101,7 @@ def decide(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
 
 
 def _ask(
-    parts: Parts, state: State, config: RunnableConfig, model: Model, repair: list[AnyMessage]
+    parts: Parts, state: State, config: RunnableConfig, selected: Selected, repair: list[AnyMessage]
 ) -> Waits[tuple[list[AnyMessage], Reply | Exception]]:
     """The prompt and the reply. A prompt that is too long for the model is shortened once.
 
@@ -108,13 +109,15 @@ def _ask(
     setting, a script without replies, and an exception in the caller's prompt function.
     """
     actor, budget = parts.actor, parts.budget
-    is_json = isinstance(actor.protocol, Json)
+    is_json, model = isinstance(actor.protocol, Json), selected.with_tools
     if is_json and not actor.hold_answers and streams_tokens(config):
         model = StreamedFinal(model)
     silent_as = "decide" if is_json or actor.hold_answers else None
     harder = False
     while True:
         prompt = yield from _prompt(parts, state, config, repair, harder=harder)
+        if wants_turn_after_results(selected.plain):
+            prompt = with_turn_after_results(prompt)
         try:
             seconds, retries = budget.seconds_left(state), budget.limits.model_retries
             reply = yield from call_model(model, prompt, config, seconds=seconds, retries=retries, silent_as=silent_as)

@@ -212,8 +212,18 @@ def enforces_schemas(model: Any, *, beside_tools: bool = False) -> bool:
 
 def _takes_tools_or_schema(model: Any) -> bool:
     """Whether it is Gemini 2 or older, which takes tools or a schema but not both. Its profile does not say so."""
-    name = str(getattr(model, "model_name", None) or getattr(model, "model", "")).lower()
-    return "gemini" in name and "gemini-3" not in name
+    return "gemini" in (name := _name_of(model)) and "gemini-3" not in name
+
+
+def wants_turn_after_results(model: Any) -> bool:
+    """Whether one is Mistral's: Mistral, Codestral, Devstral… They refuse a user message right after a tool's result,
+    wherever they are served."""
+    return any("stral" in f"{type(inner).__name__.lower()} {_name_of(inner)}" for inner in chat_models_in(model))
+
+
+def _name_of(model: Any) -> str:
+    names = (getattr(model, field, None) for field in ("model_name", "model", "model_id"))
+    return str(next(filter(None, names), "")).lower()
 
 
 def _profile(model: Any) -> Mapping[str, Any] | None:

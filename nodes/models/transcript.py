@@ -7,7 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 from uuid import uuid4
 
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolCall, ToolMessage, convert_to_messages
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    ToolCall,
+    ToolMessage,
+    convert_to_messages,
+)
 
 from langgraph_reflexion.text.json_text import valid_text
 from langgraph_reflexion.text.tokens import count_tokens
@@ -15,6 +23,8 @@ from langgraph_reflexion.text.tokens import count_tokens
 NOT_RUN = "Not run: the run ended or moved on before this call."
 NO_RESULT = "Not run, or not finished: the run ended or moved on before this call had a result."
 """The answer to an open call of an earlier run. It may have run: the process died, or another call was paused."""
+NOTED = "Noted."
+"""What the model has said after a result, where its provider asks that it has said something."""
 MAX_RESULT = 100_000
 """Characters of a tool's result: some 25,000 tokens, a fifth of what most models can read."""
 MEDIA = frozenset({"image", "image_url", "input_image", "audio", "input_audio", "video", "file", "input_file"})
@@ -112,6 +122,16 @@ def calls_in(message: AnyMessage) -> list[dict[str, str]]:
         return []
     calls = [*message.tool_calls, *message.invalid_tool_calls]
     return [{"id": str(call["id"]), "name": call["name"] or ""} for call in calls if call["id"] is not None]
+
+
+def with_turn_after_results(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """The same conversation with a turn of the model between a tool's result and a user message."""
+    out: list[AnyMessage] = []
+    for message in messages:
+        if isinstance(message, HumanMessage) and out and isinstance(out[-1], ToolMessage):
+            out.append(AIMessage(NOTED))
+        out.append(message)
+    return out
 
 
 def without_calls(turn: AIMessage, text: str) -> AIMessage:

@@ -45,6 +45,26 @@ def test_plan_rules_and_patterns_are_one_user_turn_after_the_failed_one_and_the_
     assert first.system == second.system == third.system
 
 
+class Named(RoleModel):
+    """A model with a name, as providers' clients have it."""
+
+    model_name: str
+
+
+@pytest.mark.req("C4", "B11")
+@pytest.mark.parametrize(("name", "between"), [("gpt-4o", []), ("mistralai/devstral-small", ["ai"])])
+def test_where_a_user_message_may_not_follow_a_result_the_model_has_a_turn_between_them(
+    run, desk, decided, name, between
+):
+    desk.answers = lambda query: LookupError("no such day") if query == "x" else "eleven is free"
+    decide = [call("search", query="x"), call("search", day=5), call("search", query="Tuesday"), say("11:00")]
+    model = Named(decide, learned(), model_name=name)
+    assert run(model, [desk.search]).answer == "11:00"
+    after = ["human", "ai", "tool", *between, "human"]  # the task, a failed call, the failure turn
+    roles = [[message.type for message in question.messages] for question in decided(model)]
+    assert roles == [["human"], after, [*after, "ai", "tool", *between, "human"], [*after, "ai", "tool"]]
+
+
 @pytest.mark.req("C4")
 def test_a_model_that_does_what_its_last_message_says_books_the_room_once(run):
     booked = []
