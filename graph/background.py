@@ -91,6 +91,7 @@ class Background:
         done.set_running_or_notify_cancel()  # a caller that stops waiting cannot cancel it
         with self._lock:
             self._pending[done] = loop
+            self._wait_at_exit()
         return done
 
     def _check_process(self) -> None:
@@ -112,7 +113,6 @@ class Background:
 
         with self._lock:
             self._pending[done] = None
-            self._wait_at_exit()
         self._pool.submit(run)
 
     def _wait_at_exit(self) -> None:
@@ -121,7 +121,12 @@ class Background:
         if not self._waits_at_exit:
             self._waits_at_exit = True
             with suppress(AttributeError, RuntimeError):  # no public function of Python, and none while it ends
-                threading._register_atexit(partial(_wait_for_pool, weakref.ref(self), self._process))  # type: ignore[attr-defined]
+                threading._register_atexit(partial(_wait_for_work, weakref.ref(self), self._process))  # type: ignore[attr-defined]
+
+    def _running(self) -> set[Future[None]]:
+        """The work that can end. A loop that was left in the middle never ends its tasks."""
+        with self._lock:
+            return {done for done, loop in self._pending.items() if loop is None or loop.is_running()}
 
     def _finish(self, done: Future[None]) -> None:
         with self._lock:
@@ -129,9 +134,12 @@ class Background:
         done.set_result(None)
 
 
-def _wait_for_pool(owner: weakref.ref[Background], process: int) -> None:
-    """Wait for the work in the pool of an owner that is still there. A forked process has no such work."""
+def _wait_for_work(owner: weakref.ref[Background], process: int) -> None:
+    """Wait for the work in the pool of an owner that is still there, and on loops that run in other threads.
+
+    A forked process has no such work.
+    """
     if (background := owner()) is not None and os.getpid() == process:
-        with background._lock:
-            in_pool = [done for done, loop in background._pending.items() if loop is None]
-        wait(in_pool)
+        begun = background._running()
+        while left := begun & background._running():
+            wait(left, 1)

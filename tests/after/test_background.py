@@ -202,6 +202,9 @@ ENDING = """
         "import asyncio; asyncio.run(graph.compile().ainvoke({'messages': [('user', 'Go.')]}))",
         "import asyncio; left = asyncio.new_event_loop(); task = {'messages': [('user', 'Go.')]}\n"
         "left.run_until_complete(graph.compile().ainvoke(task)); graph.compile().invoke(task)",
+        "import asyncio, threading; loop = asyncio.new_event_loop()\n"
+        "threading.Thread(target=loop.run_forever, daemon=True).start(); task = {'messages': [('user', 'Go.')]}\n"
+        "asyncio.run_coroutine_threadsafe(graph.compile().ainvoke(task), loop).result()",
         "import os; task = {'messages': [('user', 'Go.')]}\n"
         "graph.compile().invoke(task); made.drain(); ErrorNotebook(store).clear()\n"
         "if child := os.fork(): os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
