@@ -8,12 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
 
 from langgraph_reflexion.context import Limits, MemoryPolicy, field_of
-from langgraph_reflexion.driver import Waits, either, run_async, run_sync
+from langgraph_reflexion.driver import Wait, Waits, either, run_async, run_sync
 from langgraph_reflexion.graph.background import Background
-from langgraph_reflexion.graph.layout import Graph
+from langgraph_reflexion.graph.layout import Graph, allow_our_types
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook, check_instance
 from langgraph_reflexion.nodes.auditing.auditors import Auditor, Books, audit_errors, audit_memories, conclude
 from langgraph_reflexion.nodes.auditing.prompt_and_reply import AuditedRun, fault_in, transcript_in
@@ -95,13 +97,24 @@ class AfterRun(Runnable[Any, Any]):
         if given is None:
             return None
         if self.settings.background:
-            runtime = runtime_of(config)
-            graph = self.graph.copy({"store": runtime.store})
-            yield self.background.begin(either(graph.invoke, graph.ainvoke, given, context=runtime.context))
+            yield self.background.begin(self._audit_alone(given, runtime_of(config)))
             return None
         learned = (yield either(self.graph.invoke, self.graph.ainvoke, given, config))["learned"]
         emit(config, "learned", **learned)
         return {"learned": learned}
+
+    def _audit_alone(self, given: AuditedRun, runtime: Runtime[Any]) -> Wait:
+        """The audit of a run that is over. Called again after it was cut off, it goes on, so nothing is saved twice."""
+        saver, config = allow_our_types(InMemorySaver()), RunnableConfig(configurable={"thread_id": "audit"})
+        graph = self.graph.copy({"store": runtime.store, "checkpointer": saver})
+
+        def left() -> AuditedRun | None:
+            return given if saver.get_tuple(config) is None else None
+
+        return Wait(
+            lambda: graph.invoke(left(), config, context=runtime.context),
+            lambda: graph.ainvoke(left(), config, context=runtime.context),
+        )
 
     def audit(self, messages: Any, session: str = "") -> dict[str, Any]:
         """Audit a transcript and wait. Returns what was found, saved and refused, and which auditor failed."""

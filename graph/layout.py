@@ -122,7 +122,7 @@ def compile_graph(
             named = Route(f"after_{source}", route, labels, route_schema)
             graph.add_conditional_edges(source, named, {label: target for target, label in labels.items()})
     return graph.compile(
-        checkpointer=_allow_our_types(checkpointer, response_format), store=store, name=name, transformers=transformers
+        checkpointer=allow_our_types(checkpointer, response_format), store=store, name=name, transformers=transformers
     )
 
 
@@ -149,7 +149,7 @@ def _schemas_of(state_schema: type | None, response_format: ResponseFormat | Non
     )
 
 
-def _allow_our_types(checkpointer: Any, response_format: ResponseFormat | None) -> Any:
+def allow_our_types(checkpointer: Any, response_format: ResponseFormat | None = None) -> Any:
     """The checkpointer, with our types added to its allow list, if it has one."""
     if not isinstance(checkpointer, BaseCheckpointSaver):
         return checkpointer

@@ -97,6 +97,28 @@ def test_an_audit_survives_the_loop_it_began_in(on, notebook):
 
 
 @pytest.mark.usefixtures("soon")
+@pytest.mark.req("H2", "I7")
+def test_an_audit_that_the_end_of_its_loop_cuts_off_saves_nothing_twice(on, notebook, book):
+    class SlowMemories(on.Cast):
+        async def _agenerate(self, messages: Any, *args: Any, **named: Any) -> Any:
+            if "worth remembering" in messages[0].text:
+                await asyncio.Event().wait()
+            return await super()._agenerate(messages, *args, **named)
+
+    async def run() -> None:
+        await graph_with(mine).ainvoke({"messages": [("user", on.TASK)]})
+        while not notebook.recent():  # noqa: ASYNC110 - nothing announces it
+            await asyncio.sleep(0.01)
+
+    model = SlowMemories(errors={"score": 60, "findings": [on.FINDING]}, memories={"memories": [on.MEMORY]})
+    mine = after_run(model, notebook=notebook, memory=book, background=True)
+    asyncio.run(run())
+    assert mine.drain(60)
+    assert (len(notebook.recent()), len(book.profile())) == (1, 1)
+    assert len(model.of("errors")) == 1
+
+
+@pytest.mark.usefixtures("soon")
 @pytest.mark.req("H2", "J4")
 @pytest.mark.parametrize("way", ["audit", "aaudit", "invoke", "ainvoke"])
 async def test_an_audit_has_the_context_variables_of_its_caller(on, way):
