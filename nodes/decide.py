@@ -74,8 +74,8 @@ def decide(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
         reply = Reply(reply.message, budget.cost(prompt, reply))
         spent += reply.spent
         # Reproducible for the same replies, and different for each call of a thread.
-        stem = f"call-{state['about']['id']}-{len(state['messages'])}"
-        result = _read(parts, state, reply.message, stem)
+        turn = f"{state['about']['id']}-{len(state['messages'])}"
+        result = _read(parts, state, reply.message, turn)
         _emit_step(config, state, prompt, reply, result)
         if isinstance(result, Valid):
             return _accept(budget, state, result, spent, failures)
@@ -154,7 +154,7 @@ def _prompt(
     return actor.protocol.to_prompt([*prompt, *repair, *hint])
 
 
-def _read(parts: Parts, state: State, reply: AIMessage, stem: str) -> Valid | Invalid:
+def _read(parts: Parts, state: State, reply: AIMessage, turn: str) -> Valid | Invalid:
     """The decision in a reply, if it is valid."""
     actor = parts.actor
     if not reply.tool_calls and (refusal := refusal_in(reply)) is not None:
@@ -168,7 +168,7 @@ def _read(parts: Parts, state: State, reply: AIMessage, stem: str) -> Valid | In
         return decision
     if problem := _problem_with(parts, decision):
         return problem
-    message = actor.protocol.to_message(reply, decision, stem)
+    message = actor.protocol.to_message(reply, decision, turn)
     if decision.calls and decision.calls != message.tool_calls:
         decision = decision.model_copy(update={"calls": message.tool_calls})
     return Valid(decision, message.model_copy(update={"name": actor.name}) if actor.name else message)

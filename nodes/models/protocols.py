@@ -24,6 +24,7 @@ from langgraph_reflexion.nodes.models.transcript import (
     bounded,
     calls_in,
     media_blocks,
+    new_call_id,
     not_run,
     readable,
     with_ids,
@@ -106,8 +107,8 @@ class Native:
             return Invalid("schema_error", f"`{name}` needs a text in `{argument}`, got {text!r}")
         return Decision(thought=reply.text, action=cast("Action", name), final=text)
 
-    def to_message(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
-        """The reply for `messages`. A call without an id gets one that starts with `stem`."""
+    def to_message(self, reply: AIMessage, decision: Decision, turn: str) -> AIMessage:
+        """The reply for `messages`. A call without an id gets one that follows from `turn`."""
         came_as_call = decision.action == "finish" and reply.tool_calls
         return without_calls(reply, decision.final or "") if came_as_call else reply
 
@@ -227,8 +228,8 @@ class Json(TextProtocol):
             return Decision(action="finish", final=reply.text)
         return read_object(reply.text, controls=self.controls)
 
-    def to_message(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
-        return _in_native_form(reply, decision, decision.thought, stem)
+    def to_message(self, reply: AIMessage, decision: Decision, turn: str) -> AIMessage:
+        return _in_native_form(reply, decision, decision.thought, turn)
 
 
 class Parser(TextProtocol):
@@ -250,8 +251,8 @@ class Parser(TextProtocol):
             return Invalid("parse_error", f"the reader returned {type(decision).__name__}, not a Decision")
         return decision
 
-    def to_message(self, reply: AIMessage, decision: Decision, stem: str) -> AIMessage:
-        return _in_native_form(reply, decision, reply.text, stem)
+    def to_message(self, reply: AIMessage, decision: Decision, turn: str) -> AIMessage:
+        return _in_native_form(reply, decision, reply.text, turn)
 
 
 def _with_plan(message: AIMessage) -> str:
@@ -261,12 +262,12 @@ def _with_plan(message: AIMessage) -> str:
     return text if message.text else object_of(message)
 
 
-def _in_native_form(reply: AIMessage, decision: Decision, text: str, stem: str) -> AIMessage:
+def _in_native_form(reply: AIMessage, decision: Decision, text: str, turn: str) -> AIMessage:
     """The reply as if the model had called tools natively."""
     calls = decision.calls
     if decision.action == "replan":
         calls = [ToolCall(name="replan", args={"plan": decision.final}, id="", type="tool_call")]
-    calls = [{**call, "id": call["id"] or f"{stem}-{i}"} for i, call in enumerate(calls)]
+    calls = [{**call, "id": call["id"] or new_call_id(turn, i)} for i, call in enumerate(calls)]
     content = text if calls else decision.final or ""
     return with_ids(reply.model_copy(update={"content": content, "tool_calls": calls, "invalid_tool_calls": []}))
 

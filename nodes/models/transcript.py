@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
-from uuid import uuid4
+from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from langchain_core.messages import (
     AIMessage,
@@ -109,11 +109,20 @@ def with_ids(reply: AIMessage) -> AIMessage:
     stem = reply.id or uuid4().hex
     unique = {call_id for call_id in ids if call_id and ids.count(call_id) == 1}
 
-    def with_id(calls: Sequence[Any], prefix: str) -> list[Any]:
-        return [{**call, "id": call["id"] if call["id"] in unique else f"{prefix}-{i}"} for i, call in enumerate(calls)]
+    def with_id(calls: Sequence[Any], turn: str) -> list[Any]:
+        ids = [call["id"] if call["id"] in unique else new_call_id(turn, i) for i, call in enumerate(calls)]
+        return [{**call, "id": call_id} for call, call_id in zip(calls, ids, strict=True)]
 
     calls, cut = with_id(reply.tool_calls, stem), with_id(reply.invalid_tool_calls, f"{stem}-cut")
     return reply.model_copy(update={"tool_calls": calls, "invalid_tool_calls": cut})
+
+
+def new_call_id(turn: str, number: int) -> str:
+    """An id for a call without one, the same for the same turn and number.
+
+    It is one that every provider accepts: OpenAI takes 40 characters, Anthropic no other ones than these.
+    """
+    return f"call-{uuid5(NAMESPACE_OID, f'{turn}-{number}').hex}"
 
 
 def calls_in(message: AnyMessage) -> list[dict[str, str]]:

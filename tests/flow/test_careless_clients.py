@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import httpx
@@ -53,6 +54,28 @@ def asking(**fields: Any) -> AIMessage:
 def test_a_call_that_can_be_read_is_run(run, desk, fields):
     seen = run(Careless(replies=[asking(**fields), AIMessage("11:00")]), [desk.search])
     assert (seen.answer, seen.signals, desk.ran) == ("11:00", [], ["Tuesday"])
+
+
+@pytest.mark.req("B11")
+@pytest.mark.parametrize("call_id", [None, "one"], ids=["no id", "the same id twice"])
+def test_a_call_without_an_id_gets_one_that_every_provider_accepts(run, desk, call_id):
+    twice = asking(id=call_id)
+    twice.tool_calls += [{**twice.tool_calls[0], "args": {"query": "Friday"}}]
+    seen = run(
+        Careless(replies=[twice.model_copy(update={"id": "chatcmpl/of:a.server" * 3}), AIMessage("11:00")]),
+        [desk.search],
+    )
+    asked, answered = seen.messages[1], seen.messages[2:4]
+    assert len({call["id"] for call in asked.tool_calls}) == 2
+    assert [call["id"] for call in asked.tool_calls] == [answer.tool_call_id for answer in answered]
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,40}", call["id"]) for call in asked.tool_calls)
+
+
+@pytest.mark.graph_only("LangChain's agent has no JSON protocol")
+@pytest.mark.req("B11")
+def test_a_call_of_the_json_protocol_has_an_id_that_every_provider_accepts(run, desk):
+    seen = run(RoleModel([call("search", query="Tuesday"), say("11:00")]), [desk.search], protocol="json")
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,40}", seen.messages[1].tool_calls[0]["id"])
 
 
 @pytest.mark.req("K1", "A3")
