@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
-from langchain_core.tools import BaseTool
+from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from langgraph_reflexion.nodes.exceptions import describe
@@ -63,13 +63,15 @@ class Native:
         self.answer_schema = answer_schema
         self._answer_tool = None if answer_schema is None else answer_schema["title"]
 
-    def offered(self) -> list[dict[str, Any]]:
+    def offered(self) -> list[BaseTool]:
         """The tools that are bound in addition to the caller's. Their calls are read, never run."""
         controls = [_control_tool(name) for name in self.controls]
         if self.answer_schema is None:
             return controls
         about = self.answer_schema.get("description") or "Give the answer, and end. Call it alone."
-        return [*controls, convert_to_openai_tool({**self.answer_schema, "description": about})]
+        # Not a dict: some clients take another form than OpenAI's, and convert a tool to it.
+        name = self.answer_schema["title"]
+        return [*controls, StructuredTool(name=name, description=about, args_schema=self.answer_schema)]
 
     def to_prompt(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
         """The conversation in the protocol's format."""
@@ -119,12 +121,11 @@ class Native:
         return [shown, *answers] if answers or reply.text.strip() else []
 
 
-def _control_tool(name: str) -> dict[str, Any]:
+def _control_tool(name: str) -> BaseTool:
     description, argument, meaning = CONTROLS[name]
     properties = {argument: {"type": "string", "description": meaning}}
-    return convert_to_openai_tool(
-        {"title": name, "description": description, "type": "object", "properties": properties, "required": [argument]}
-    )
+    schema = {"title": name, "type": "object", "properties": properties, "required": [argument]}
+    return StructuredTool(name=name, description=description, args_schema=schema)
 
 
 _WRITTEN_CALL = re.compile(

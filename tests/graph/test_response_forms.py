@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
 from langchain_core.messages import AIMessage
-from langchain_core.tools import tool
+from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
@@ -234,8 +234,23 @@ def test_over_http_a_tool_strategy_makes_the_requests_of_langchains_own_agent() 
     with ModelServer(story) as ours:
         run(ours.chat(), ToolStrategy(Weather), [station])
         assert not ours.refused
-    choices = [[body.get("tool_choice") for body in one.requests] for one in (ours, theirs)]
-    assert choices == [["required"] * 2] * 2
+    assert [body.get("tool_choice") for body in ours.requests] == ["required"] * 2
+    assert [body["tools"] for body in ours.requests] == [body["tools"] for body in theirs.requests]
+
+
+class ToolsAlone(RoleModel):
+    """A model whose client, as Cohere's, does not take a tool as a dict of OpenAI."""
+
+    def bind_tools(self, tools: Any, **settings: Any) -> Any:
+        assert all(isinstance(tool, BaseTool) for tool in tools)
+        return super().bind_tools(tools, **settings)
+
+
+@pytest.mark.req("B7")
+def test_control_tools_and_the_tool_of_a_strategy_are_bound_in_a_form_that_every_client_takes() -> None:
+    model = ToolsAlone([call("replan", plan="Ask Oslo."), call("Weather", **json.loads(FITTING))])
+    agent = create_reflexion_agent(model, controls=["replan"], response_format=ToolStrategy(Weather))
+    assert agent.invoke(HELLO)["structured_response"] == Weather(city="Oslo", degrees=21.5)
 
 
 def test_an_answer_called_next_to_other_tools_or_with_wrong_fields_is_no_answer() -> None:
