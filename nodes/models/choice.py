@@ -216,8 +216,8 @@ def _takes_tools_or_schema(model: Any) -> bool:
 
 
 def wants_turn_after_results(model: Any) -> bool:
-    """Whether one is Mistral's: Mistral, Codestral, Devstral… They refuse a user message right after a tool's result,
-    wherever they are served."""
+    """Whether a user message may not follow a tool's result. Mistral's models refuse that, wherever they are served:
+    Mistral, Codestral, Devstral and others."""
     return any("stral" in f"{type(inner).__name__.lower()} {_name_of(inner)}" for inner in chat_models_in(model))
 
 

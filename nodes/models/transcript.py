@@ -24,7 +24,7 @@ NOT_RUN = "Not run: the run ended or moved on before this call."
 NO_RESULT = "Not run, or not finished: the run ended or moved on before this call had a result."
 """The answer to an open call of an earlier run. It may have run: the process died, or another call was paused."""
 NOTED = "Noted."
-"""What the model has said after a result, where its provider asks that it has said something."""
+"""The text of a turn that is added for a provider that wants the model to speak after each tool's result."""
 MAX_RESULT = 100_000
 """Characters of a tool's result: some 25,000 tokens, a fifth of what most models can read."""
 MEDIA = frozenset({"image", "image_url", "input_image", "audio", "input_audio", "video", "file", "input_file"})
@@ -134,7 +134,7 @@ def calls_in(message: AnyMessage) -> list[dict[str, str]]:
 
 
 def with_turn_after_results(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """The same conversation with a turn of the model between a tool's result and a user message."""
+    """The conversation with a turn of the model added between each tool's result and a user message after it."""
     out: list[AnyMessage] = []
     for message in messages:
         if isinstance(message, HumanMessage) and out and isinstance(out[-1], ToolMessage):
