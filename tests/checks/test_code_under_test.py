@@ -454,3 +454,11 @@ def test_the_code_is_found_among_fences():
 
 def test_the_signal_of_a_crash_is_named():
     assert signal.SIGKILL.name in verdict("import signal\nsignal.raise_signal(9)").issues[0]
+
+
+@pytest.mark.req("E2", "K5")
+@pytest.mark.parametrize("sign", ["a", " "])
+def test_an_endless_line_that_opens_a_fence_is_read_at_once(sign):
+    endless, began = f"```{sign * 100_000}", time.process_time()
+    assert code_in(endless) == endless
+    assert time.process_time() - began < 2

@@ -21,8 +21,9 @@ from langgraph_reflexion.schemas import Run, Verdict
 MAX_SHOWN = 300
 """Characters of a value or an expression in a message: some lines, so that several failing cases fit in a prompt."""
 _FENCE = re.compile(
-    r"^[ \t]*(```+(?!`)|~~~+(?!~))[ \t]*([\w+.-]*)[^\n]*\n(.*?)(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
+    r"^[ \t]*(```+(?!`)|~~~+(?!~))([^\n]*)\n(.*?)(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
 )
+_LANGUAGE = re.compile(r"^[ \t]*([\w+.-]*)")
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
@@ -144,7 +145,7 @@ def _body(text: str) -> list[ast.stmt] | None:
 
 def code_in(answer: str) -> str:
     """The Python code in an answer: fences marked as Python, else unmarked fences, else the whole text."""
-    fences = [(match[2].lower(), textwrap.dedent(match[3])) for match in _FENCE.finditer(answer)]
+    fences = [(_LANGUAGE.findall(match[2])[0].lower(), textwrap.dedent(match[3])) for match in _FENCE.finditer(answer)]
     for languages in (("python", "py", "python3", "py3"), ("",)):
         chosen = [text for word, text in fences if word in languages and not re.match(r"\s*(?:>>>|\$ )", text)]
         if chosen:
