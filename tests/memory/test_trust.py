@@ -508,6 +508,13 @@ def test_a_text_made_to_take_endless_time_is_read_quickly(unit: str) -> None:
 
 
 @pytest.mark.req("D17", "K5")
+def test_endless_line_breaks_written_as_escapes_are_read_quickly() -> None:
+    began = time.process_time()
+    assert suspicion(r"\n" * 5_000) is None
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.req("D17", "K5")
 def test_a_record_that_was_made_too_long_is_not_shown() -> None:
     mine = book()
     kept = mine.add(Lesson(kind="rule", text="Check the busy slot of the calendar.")).lesson
