@@ -545,3 +545,12 @@ def test_a_user_whose_name_is_one_of_our_own_labels_keeps_a_memory_apart() -> No
     ours.undo("r")
     assert ours.stats()["wins"] == 0
     assert [(one.stats()["live"], one.stats()["wins"]) for one in theirs] == [(1, 1)] * 4
+
+
+@pytest.mark.req("D17", "K5")
+def test_a_tools_page_that_is_much_like_the_users_own_is_compared_with_it_quickly() -> None:
+    line = "2026-11-{} app[{}]: user {} could not open file {} of shelf {}"
+    log = [line.format(10 + i % 18, i, i * 7919 % 9973, i % 13, i % 101) for i in range(400)]
+    foreign, began = Foreign(["\n".join(log[200:])], ["\n".join(log[:200])]), time.process_time()
+    assert screen(f"Read what it says: {log[10]}", foreign) is None
+    assert time.process_time() - began < 1
