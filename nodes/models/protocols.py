@@ -118,7 +118,7 @@ class Native:
         """An invalid reply as it is shown to the model again."""
         shown = _acceptable_turn(reply)
         answers = [not_run(shown, call, f"Not run: {reason}") for call in calls_in(shown)]
-        return [shown, *answers] if answers or reply.text.strip() else []
+        return [shown, *answers] if answers or reply.text.strip() or _answered_by_provider(reply) else []
 
 
 def _control_tool(name: str) -> BaseTool:
@@ -175,7 +175,8 @@ def _acceptable_turn(reply: AIMessage) -> AIMessage:
     content: Any = bounded(reply.content, QUOTED) if isinstance(reply.content, str) else reply.content
     if not isinstance(content, str):
         by_id = {call["id"]: call for call in calls}
-        content = [_acceptable_block(block, by_id) for block in content]
+        done = _answered_by_provider(reply)
+        content = [_acceptable_block(block, by_id) for block in content if not _is_unfinished(block, done)]
     return reply.model_copy(update={"content": content, "tool_calls": calls, "invalid_tool_calls": []})
 
 
@@ -186,6 +187,23 @@ def _acceptable_block(block: Any, calls: dict[str | None, ToolCall]) -> Any:
         return block
     args = {"arguments": json.dumps(call["args"], ensure_ascii=False)} if "arguments" in block else {}
     return {**block, "name": call["name"], **args}
+
+
+def _answered_by_provider(reply: AIMessage) -> set[str]:
+    """The ids of the calls of a provider's own tools that have a result, which follows in the same reply."""
+    blocks = [block for block in reply.content if isinstance(block, dict)]
+    return {found for block in blocks if (found := block.get("tool_use_id") or block.get("tool_call_id"))}
+
+
+def _is_unfinished(block: Any, done: set[str]) -> bool:
+    """Whether a block was cut off, so that its provider refuses it: a call of the provider's own tool without a result,
+    or a thought of Anthropic's without its signature."""
+    if not isinstance(block, dict):
+        return False
+    if block.get("type") == "thinking":
+        return isinstance(block.get("thinking"), str) and not block.get("signature")
+    kinds = ("server_tool_use", "mcp_tool_use", "server_tool_call")
+    return block.get("type") in kinds and block.get("id") not in done
 
 
 class TextProtocol:

@@ -85,6 +85,24 @@ def test_a_call_that_cannot_be_read_is_a_parse_error(run, desk, fields):
     assert (seen.answer, seen.signals, desk.ran) == ("11:00", ["parse_error"], [])
 
 
+@pytest.mark.req("B13", "A4")
+@pytest.mark.parametrize("why", ["pause_turn", "max_tokens"])
+@pytest.mark.parametrize("text", [[{"type": "text", "text": "I search."}], []], ids=["text", "no text"])
+def test_a_reply_cut_off_in_a_search_of_the_provider_is_shown_with_the_searches_that_have_a_result(
+    run, desk, decided, text, why
+):
+    calls = [
+        {"type": "server_tool_use", "id": call_id, "name": "web_search", "input": {}} for call_id in ("one", "two")
+    ]
+    result = {"type": "web_search_tool_result", "tool_use_id": "one", "content": []}
+    thought = {"type": "thinking", "thinking": "It was full, so"}  # cut off before its signature
+    cut = AIMessage([*text, calls[0], result, calls[1], thought], response_metadata={"stop_reason": why})
+    model = RoleModel([cut, say("11:00")])
+    seen = run(model, [desk.search])
+    assert (seen.answer, seen.signals) == ("11:00", ["parse_error"])
+    assert decided(model)[1].messages[1].content == [*text, calls[0], result], "a provider refuses what is not finished"
+
+
 @pytest.mark.graph_only("an error of the model is raised")
 @pytest.mark.req("A3", "A4")
 @pytest.mark.parametrize("wrapped", [False, True])
