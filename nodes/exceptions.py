@@ -69,8 +69,14 @@ _LOST_CONNECTION = (
 For an error that is sent in the middle of a stream, OpenAI's and Anthropic's clients raise `APIError`, Bedrock's
 `EventStreamError`, and Ollama's `ResponseError` without a status."""
 
-_LOST_IN_WORDS = ("Event loop is closed", "No generations found in stream.", "server_error")
-"""Words for a lost connection that has no exception class of its own: of Python, LangChain, and OpenAI's error code."""
+_LOST_IN_WORDS = (
+    "Event loop is closed",
+    "No generations found in stream.",
+    "No data received from Ollama stream.",
+    "server_error",
+)
+"""Words for a lost connection that has no exception class of its own: of Python, of LangChain, of its client for Ollama
+while the server loads the model, and OpenAI's error code."""
 
 
 def model_fault(error: BaseException) -> ModelFault:

@@ -175,11 +175,11 @@ _FINISH_REASON_FIELDS = ("finish_reason", "stop_reason", "stopReason", "done_rea
 """Fields in which providers say why a reply ended."""
 _CUT_OFF = frozenset({"length", "model_length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"})
 _BROKEN = frozenset(
-    {"error", "other", "abort", "insufficient_system_resource", "pause_turn"}
+    {"error", "timeout", "other", "abort", "insufficient_system_resource", "pause_turn"}
     | {"malformed_function_call", "malformed_response", "malformed_tool_use", "malformed_model_output"}
 )
-"""Finish reasons of a provider that stopped in the middle of a reply (Mistral and OpenRouter, Gemini, vLLM, DeepSeek,
-Anthropic), or could not read the reply (Gemini, Bedrock)."""
+"""Finish reasons of a provider that stopped in the middle of a reply (Mistral and OpenRouter, Cohere, Gemini, vLLM,
+DeepSeek, Anthropic), or could not read the reply (Gemini, Bedrock)."""
 _REFUSED = frozenset(
     {"refusal", "content_filter", "content_filtered", "guardrail_intervened"}
     | {"safety", "prohibited_content", "recitation", "blocklist", "spii", "model_armor"}

@@ -115,6 +115,7 @@ def test_a_stream_that_ends_before_its_first_chunk_is_a_lost_connection():
     with pytest.raises(ValueError, match="No generations") as caught:
         GenericFakeChatModel(messages=iter([""])).invoke("When is a room free?", stream=True)
     assert is_lost_connection(caught.value)
+    assert is_lost_connection(ValueError("No data received from Ollama stream."))
 
 
 @pytest.mark.req("B8")
