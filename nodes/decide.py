@@ -10,7 +10,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
-from langgraph_reflexion.driver import Waits
+from langgraph_reflexion.driver import Waits, in_thread
 from langgraph_reflexion.nodes.budget import Budget, new_failure
 from langgraph_reflexion.nodes.exceptions import as_sentence, describe, model_fault
 from langgraph_reflexion.nodes.host import emit_failure, emit_step, streams_tokens
@@ -142,11 +142,11 @@ def _prompt(
 ) -> Waits[list[AnyMessage]]:
     """One system message, the conversation with a message for each failure in its place, and a hint at the end."""
     actor, most = parts.actor, parts.budget.limits.history_tokens
-    conversation = paired(state["messages"])
-    if harder:
-        conversation = shortened(conversation, (most or 0) // 2, harder=True)
-    elif most is not None:
-        conversation = shortened(conversation, most)
+    conversation = whole = paired(state["messages"])
+    limit = (most or 0) // 2 if harder else most
+    if limit is not None:
+        # Counting the tokens of a long conversation takes a while, so the event loop does not do it.
+        conversation = yield in_thread(lambda: shortened(whole, limit, harder=harder), own=True)
     prompt = yield from actor.prompt_for(state, conversation, config)
     prompt = insert_failure_turns(prompt, state, actor.prompts)
     prompt = extend_system_message(prompt, actor.protocol.rules, lessons_at_start(state["recalled"], actor.prompts))

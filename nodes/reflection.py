@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langchain_core.runnables import RunnableConfig
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from langgraph_reflexion.driver import Waits
+from langgraph_reflexion.driver import Waits, in_thread
 from langgraph_reflexion.nodes.exceptions import describe, is_lost_connection, model_fault
 from langgraph_reflexion.nodes.models.calling import COST_OF_NO_REPLY, Meter, call_model, raise_control_flow
 from langgraph_reflexion.nodes.models.prompt import failure_number, shown_reflection
@@ -129,14 +129,15 @@ def _question(case: Case, depth: Depth) -> Waits[str]:
     earlier = [shown_reflection(state, reflection).as_text() for reflection in state["reflections"]]
     more = [_depth_text(case, depth), _failed_lessons(case)]
     instructions = yield from _instructions(case)
+    messages, most = _messages_of_run(state, failure), QUICK_TOKENS if depth == "quick" else TRANSCRIPT_TOKENS
+    # Counting the tokens of a long run takes a while, so the event loop does not do it.
+    shown = yield in_thread(lambda: transcript(messages, most), own=True)
     return prompts.render(
         "reflect_free" if mode == "free" else "reflect",
         task=fenced(bounded(task_in(state), 4_000)),
         decision=fenced(_decision_text(last)),
         evidence=fenced(failure.evidence),
-        transcript=transcript(
-            _messages_of_run(state, failure), QUICK_TOKENS if depth == "quick" else TRANSCRIPT_TOKENS
-        ),
+        transcript=shown,
         earlier=fenced("\n\n".join(earlier) or "none"),
         depth="\n\n".join(filter(None, more)),
         signal=failure.signal,

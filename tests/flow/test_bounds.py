@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from langgraph_reflexion import Lesson, Verdict
+from langgraph_reflexion import Lesson, Limits, Verdict, create_reflexion_agent
 from langgraph_reflexion.errors import PromptError
 from langgraph_reflexion.nodes.models.transcript import transcript
 from langgraph_reflexion.prompts import Prompts
@@ -83,6 +85,17 @@ def test_all_observations_of_the_last_turn_stay_whole(run, desk, decided):
     assert final.count("old ") < 200
     assert final.count("Plan it. ") == 600, "only observations are cut"
     assert min(final.count("rooms "), final.count("hours ")) >= 1_000
+
+
+@pytest.mark.req("B12", "K5")
+async def test_the_tokens_of_a_long_conversation_are_counted_beside_the_event_loop():
+    history = [HumanMessage("слово " * 200_000, id="long"), AIMessage("Ja.")]
+    agent = create_reflexion_agent(RoleModel([say("11:00")]), limits=Limits(history_tokens=1_000))
+    began = time.thread_time()
+    await agent.ainvoke({"messages": [*history, HumanMessage("When?")]})
+    spent, began = time.thread_time() - began, time.thread_time()
+    count_tokens(history[0].text)
+    assert spent < time.thread_time() - began
 
 
 @pytest.mark.graph_only("an error of the model is raised")
