@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+import subprocess
+import sys
 import threading
 import time
+from contextlib import closing
 from itertools import product
 from pathlib import Path
 
@@ -151,6 +155,21 @@ def test_files_inside_the_folder_are_read_listed_and_found(rooms):
     assert yard.grep("DEF.*invoice|nothing") == "deep/er/code.py:1: def invoice():"
     assert yard.grep("invoice", "deep/er/code.py") == "deep/er/code.py:1: def invoice():"
     assert SECRET not in yard.grep("SECRET")
+
+
+@pytest.mark.req("H3")
+def test_a_database_that_the_program_uses_is_not_opened_so_that_its_locks_stay(rooms):
+    root, _ = rooms
+    yard = ReadingTools(root)
+    with closing(sqlite3.connect(root / "lessons.db", isolation_level=None)) as store:
+        store.execute("CREATE TABLE lessons (text)")
+        store.execute("BEGIN IMMEDIATE")
+        assert yard.grep("lessons") == yard.grep("lessons", "deep") == "Nothing found."
+        for refused in (yard.read_file("lessons.db"), yard.grep("lessons", "lessons.db")):
+            assert refused == "Refused: 'lessons.db': this program is using it."
+        other = f"import sqlite3; sqlite3.connect({str(root / 'lessons.db')!r}, timeout=0).execute('BEGIN IMMEDIATE')"
+        done = subprocess.run([sys.executable, "-S", "-c", other], capture_output=True, text=True, check=False)
+    assert "database is locked" in done.stderr
 
 
 @pytest.mark.req("K5")
