@@ -6,6 +6,8 @@ import errno
 import io
 import json
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 from langgraph.store.memory import InMemoryStore
 
 from example_lessons import SLOT
+from langgraph_reflexion import FaissStore
 from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory import LessonBook, Loaded
 from langgraph_reflexion.schemas import Episode, Failure, Lesson, Trigger
@@ -144,6 +147,21 @@ def test_a_run_that_an_older_file_has_not_counted_is_not_taken_off(book: LessonB
     book.feedback("r2")
     [now] = book.lessons()
     assert (now.shown, now.wins, now.losses) == (2, 0, 2)
+
+
+@pytest.mark.req("D15")
+@pytest.mark.parametrize("method", ["export", "load"])
+def test_the_file_of_the_open_store_is_refused_and_stays_whole(tmp_path: Path, method: str) -> None:
+    file, link = tmp_path / "lessons.db", tmp_path / "link"
+    link.symlink_to(file)
+    with FaissStore(file) as store:
+        for place in (file, link):
+            with pytest.raises(ValueError, match="is a database"):
+                getattr(LessonBook(store), method)(place)
+        # Another process that closes the file would remove the log if this one had lost its locks.
+        other = f"import sqlite3; c = sqlite3.connect({str(file)!r}); c.execute('SELECT * FROM items'); c.close()"
+        subprocess.run([sys.executable, "-S", "-c", other], check=True)
+        assert (tmp_path / "lessons.db-wal").exists()
 
 
 def test_the_lines_can_be_read_by_people(full: LessonBook) -> None:
