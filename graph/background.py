@@ -10,7 +10,9 @@ import time
 import weakref
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from contextvars import Context
 from functools import partial
+from math import inf
 
 from langgraph_reflexion.driver import Wait
 from langgraph_reflexion.nodes.host import context_without_run
@@ -19,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 PAUSE = 0.1
 """Seconds that an audit waits before it starts, so that it does not slow down the answer."""
+ROUND = 1.0
+"""Seconds after which a wait looks again whether the event loops still run."""
 WORKERS = 4
 """Threads per owner. Audits mostly wait for a model, and nobody waits for them."""
 
@@ -26,7 +30,7 @@ WORKERS = 4
 class Background:
     """The background work of one owner: tasks on a running event loop, else a thread pool.
 
-    If its event loop ends, a task starts again in the pool. The pool finishes its work before the process exits.
+    If its event loop ends or is left, a task goes on in the pool. The work is finished before the process exits.
     """
 
     def __init__(self) -> None:
@@ -41,10 +45,13 @@ class Background:
 
     def begin(self, work: Wait) -> Wait:
         """Start work in the pool or, under `ainvoke`, as a task on the running loop. Nothing waits for its end."""
-        return Wait(lambda: self._submit(work, self._register(None)), lambda: self._begin_on_loop(work))
+        return Wait(lambda: self._begin_in_pool(work), lambda: self._begin_on_loop(work))
+
+    def _begin_in_pool(self, work: Wait) -> None:
+        self._submit(work, self._register(None), context_without_run())
 
     async def _begin_on_loop(self, work: Wait) -> None:
-        loop = asyncio.get_running_loop()
+        loop, context = asyncio.get_running_loop(), context_without_run()
         done = self._register(loop)
 
         async def run() -> None:
@@ -54,35 +61,52 @@ class Background:
             except Exception:
                 logger.exception("Work in the background failed")
 
+        def leave_loop() -> None:
+            with suppress(RuntimeError):  # a closed loop
+                task.cancel()
+            with self._lock:
+                if self._pending.get(done) is None:  # it is in the pool, or finished
+                    return
+                self._pending[done] = None
+            self._submit(work, done, context.copy())
+
         def ended(task: asyncio.Task[None]) -> None:
             if task.cancelled():  # nobody else knows this task: its loop is ending
-                self._submit(work, done)
+                leave_loop()
             else:
                 self._finish(done)
 
-        task = loop.create_task(run(), context=context_without_run())
+        task = loop.create_task(run(), context=context)
         task.add_done_callback(ended)
-        done.task = task  # type: ignore[attr-defined] # keeps it alive
+        done.leave_loop = leave_loop  # type: ignore[attr-defined] # it keeps the task alive, too
 
     def drain(self, seconds: float | None = None) -> bool:
         """Wait for started work. `False` if some of it is still running after `seconds`."""
         self._check_process()
-        with self._lock:
-            pending = dict(self._pending)
         try:
             here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
         except RuntimeError:
             here = None
-        if here is not None and here in pending.values():
+        with self._lock:
+            blocked = here is not None and here in self._pending.values()
+        if blocked:
             raise RuntimeError("`drain` would wait for tasks of the event loop that it blocks: use `await adrain()`")
-        return not wait(pending, seconds).not_done
+        begun, end = self._begun(), time.monotonic() + (inf if seconds is None else seconds)
+        while left := begun & self._begun():
+            if (seconds_left := end - time.monotonic()) <= 0:
+                return False
+            wait(left, min(seconds_left, ROUND))
+        return True
 
     async def adrain(self, seconds: float | None = None) -> bool:
         """Like `drain`, without blocking the event loop."""
         self._check_process()
-        with self._lock:
-            waiting = [asyncio.wrap_future(done) for done in self._pending]
-        return not waiting or not (await asyncio.wait(waiting, timeout=seconds))[1]
+        begun, end = self._begun(), time.monotonic() + (inf if seconds is None else seconds)
+        while left := begun & self._begun():
+            if (seconds_left := end - time.monotonic()) <= 0:
+                return False
+            await asyncio.wait(map(asyncio.wrap_future, left), timeout=min(seconds_left, ROUND))
+        return True
 
     def _register(self, loop: asyncio.AbstractEventLoop | None) -> Future[None]:
         """The future of new work."""
@@ -99,9 +123,7 @@ class Background:
         if os.getpid() != self._process:
             self._start()
 
-    def _submit(self, work: Wait, done: Future[None]) -> None:
-        context = context_without_run()
-
+    def _submit(self, work: Wait, done: Future[None], context: Context) -> None:
         def run() -> None:
             try:
                 time.sleep(PAUSE)
@@ -111,8 +133,6 @@ class Background:
             finally:
                 self._finish(done)
 
-        with self._lock:
-            self._pending[done] = None
         self._pool.submit(run)
 
     def _wait_at_exit(self) -> None:
@@ -123,23 +143,24 @@ class Background:
             with suppress(AttributeError, RuntimeError):  # no public function of Python, and none while it ends
                 threading._register_atexit(partial(_wait_for_work, weakref.ref(self), self._process))  # type: ignore[attr-defined]
 
-    def _running(self) -> set[Future[None]]:
-        """The work that can end. A loop that was left in the middle never ends its tasks."""
+    def _begun(self) -> set[Future[None]]:
+        """All work. A task of a loop that does not run goes on in the pool, because it might never end there."""
         with self._lock:
-            return {done for done, loop in self._pending.items() if loop is None or loop.is_running()}
+            begun = dict(self._pending)
+        for done, loop in begun.items():
+            if loop is not None and not loop.is_running():
+                done.leave_loop()  # type: ignore[attr-defined]
+        return set(begun)
 
     def _finish(self, done: Future[None]) -> None:
         with self._lock:
-            self._pending.pop(done, None)
+            if done not in self._pending:  # it has ended in the other place, too
+                return
+            del self._pending[done]
         done.set_result(None)
 
 
 def _wait_for_work(owner: weakref.ref[Background], process: int) -> None:
-    """Wait for the work in the pool of an owner that is still there, and on loops that run in other threads.
-
-    A forked process has no such work.
-    """
+    """Wait for the work of an owner that is still there. A forked process has no such work."""
     if (background := owner()) is not None and os.getpid() == process:
-        begun = background._running()
-        while left := begun & background._running():
-            wait(left, 1)
+        background.drain()

@@ -86,6 +86,21 @@ async def test_drain_in_the_loop_it_would_block_is_refused_with_the_way_out(on, 
     assert mine.drain()
 
 
+@pytest.mark.usefixtures("soon")
+@pytest.mark.req("H2")
+@pytest.mark.parametrize("way", ["drain", "adrain"])
+def test_an_audit_on_a_loop_that_was_left_goes_on_in_the_pool(on, notebook, way):
+    mine = after_run(on.Cast(errors={"score": 60, "findings": [on.FINDING]}), notebook=notebook, background=True)
+    left = asyncio.new_event_loop()
+    left.run_until_complete(graph_with(mine).ainvoke({"messages": [("user", on.TASK)]}))
+    assert mine.drain(10) if way == "drain" else asyncio.run(mine.adrain(10))
+    assert len(notebook.recent()) == 1
+    left.run_until_complete(asyncio.sleep(0.02))  # the task ends there, and is not begun again
+    left.close()
+    assert mine.drain(10)
+    assert len(notebook.recent()) == 1
+
+
 @pytest.mark.req("H2")
 def test_an_audit_survives_the_loop_it_began_in(on, notebook):
     model = on.Held(errors={"score": 60, "findings": [on.FINDING]})
@@ -223,7 +238,7 @@ ENDING = """
         "graph.compile().invoke({'messages': [('user', 'Go.')]})",
         "import asyncio; asyncio.run(graph.compile().ainvoke({'messages': [('user', 'Go.')]}))",
         "import asyncio; left = asyncio.new_event_loop(); task = {'messages': [('user', 'Go.')]}\n"
-        "left.run_until_complete(graph.compile().ainvoke(task)); graph.compile().invoke(task)",
+        "left.run_until_complete(graph.compile().ainvoke(task))",
         "import asyncio, threading; loop = asyncio.new_event_loop()\n"
         "threading.Thread(target=loop.run_forever, daemon=True).start(); task = {'messages': [('user', 'Go.')]}\n"
         "asyncio.run_coroutine_threadsafe(graph.compile().ainvoke(task), loop).result()",
