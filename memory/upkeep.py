@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -23,8 +24,8 @@ process pauses. Each credit reads the younger runs of its lessons: some 170 item
 second."""
 
 KEPT_OF_EACH = 50
-"""How many sources of each origin, changes of status by the evidence, and runs that taught it again in the same words
-are kept for a lesson: the first and the latest."""
+"""How many sources of each origin, changes of status that no person made, and runs that taught it again in the same
+words are kept for a lesson: the first and the latest."""
 
 FORGOTTEN_KEPT = timedelta(days=1)
 """How long the ids and hashes of a forgotten lesson are kept: longer than any run that was in progress takes to end."""
@@ -35,7 +36,8 @@ def is_due(evidence: Evidence, now: datetime) -> bool:
     times = evidence.appended
     if len(times) > APPENDED and now - datetime.fromisoformat(times[APPENDED // 2]) > LATE:
         return True
-    return sum(change.action == "merged" and not change.after for change in evidence.standing) > 2 * KEPT_OF_EACH
+    often = Counter(_group(change.action, change.by) for change in evidence.standing if not change.after)
+    return any(count > 2 * KEPT_OF_EACH for group, count in often.items() if group is not None)
 
 
 def sum_up_runs(shelf: Shelf, lesson: str) -> Plan[None]:
@@ -93,8 +95,18 @@ def _created(item: Item) -> tuple[datetime, datetime]:
     return time_in(item.value.get("created_at")) or written, written
 
 
+def _group(action: str | None, by: str | None) -> str | None:
+    """The changes that are counted together: mere merges, and changes of status by one other than a person. `None` for
+    a change that always stays."""
+    if action == "merged":
+        return "merged"
+    if by == "writer":
+        return by if action in ("restored", "superseded") else None
+    return by if by in ("evidence", "policy") else None
+
+
 def _stale(about: Iterable[Item]) -> list[Item]:
-    """Old sources, and old changes by the evidence and mere merges that changed no field and were not undone."""
+    """Old sources, and old changes that no person made, that changed no field and that were not undone."""
     groups: dict[Any, list[Item]] = {}
     undone = {str(item.value.get("undoes")) for item in about}
     for item in about:
@@ -102,9 +114,9 @@ def _stale(about: Iterable[Item]) -> list[Item]:
         if value.get("type") == "source":
             groups.setdefault(str(value.get("origin")), []).append(item)
             continue
-        kind = value.get("action") if value.get("action") == "merged" else value.get("by")
-        if kind in ("merged", "evidence") and not value.get("after") and str(value.get("id")) not in undone:
-            groups.setdefault(("change", kind), []).append(item)
+        group = _group(value.get("action"), value.get("by"))
+        if group is not None and not value.get("after") and str(value.get("id")) not in undone:
+            groups.setdefault(("change", group), []).append(item)
     ordered = (sorted(items, key=lambda item: (str(item.value.get("at")), item.key)) for items in groups.values())
     # The first change says what a lesson was at first.
     return [item for items in ordered for item in items[1 : max(len(items) - KEPT_OF_EACH, 1)]]

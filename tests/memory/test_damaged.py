@@ -176,6 +176,20 @@ def test_a_forgotten_text_is_in_no_episode_even_if_its_source_was_dropped(
 
 
 @pytest.mark.req("O1")
+def test_a_value_that_comes_and_goes_keeps_its_first_and_its_latest_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "KEPT_OF_EACH", 5)
+    book = LessonBook(InMemoryStore(), ("team",), clock=Clock())
+    homes = [Lesson(kind="preference", name="home", text=f"The user lives in {town}.") for town in ("Oslo", "Rome")]
+    ids = [str((book.add(home).lesson or home).id) for home in homes]
+    for n in range(60):
+        book.add(homes[n % 2].model_copy(update={"sources": [f"run-{n}"]}))
+    assert [lesson.text for lesson in book.lessons(status="candidate")] == ["The user lives in Rome."]
+    for id in ids:
+        assert len(book.store.search(("team", "evidence", id), limit=1000)) < 45
+        assert book.history(id)[0].action == "added"
+
+
+@pytest.mark.req("O1")
 def test_the_newest_episodes_stay_although_an_old_one_was_rewritten() -> None:
     book = LessonBook(InMemoryStore(), ("team",), MemoryPolicy(keep_runs=100), Clock())
     for n in range(110):
