@@ -43,7 +43,7 @@ _WRONG_SETTING_STATUS = {400, 401, 403, 404, 405, 422}
 _FILTERED = ("content_filter", "content_policy_violation")
 """Error codes with which OpenAI and Azure refuse a conversation because of its content, with the status 400."""
 _OVERFLOW = re.compile(
-    r"(context|prompt|inputs?|payload|model token)[\W_]+(length|window|size|limit|token)"
+    r"(context_|(context|prompt|inputs?|payload|model token)\W{1,2})(length|window|size|limit|token)"
     r"|(prompt|input) (is too long|exceeds)|maximum (context|number of tokens)|too many tokens",
     re.I,
 )

@@ -12,10 +12,12 @@ import httpx
 import openai
 import pytest
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
 from langchain_openai import ChatOpenAI
 from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolInvocationError
 from langgraph.runtime import Runtime
+from pydantic import ValidationError
 
 from langgraph_reflexion.nodes.exceptions import (
     is_lost_connection,
@@ -224,6 +226,13 @@ def test_a_prompt_that_is_too_long_is_distinguished_from_a_wrong_setting(said):
 )
 def test_a_limit_on_the_reply_is_a_wrong_setting_and_not_a_prompt_that_is_too_long(said):
     assert model_fault(Told(said, code=400)) == "setting"
+
+
+@pytest.mark.req("B12")
+def test_a_reply_whose_token_counts_cannot_be_read_is_not_a_prompt_that_is_too_long():
+    with pytest.raises(ValidationError) as caught:
+        AIMessage("11:00", usage_metadata={"input_tokens": "many", "output_tokens": 1, "total_tokens": 1})
+    assert model_fault(caught.value) == "model_error"
 
 
 @pytest.mark.req("B12")
