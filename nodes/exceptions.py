@@ -42,6 +42,8 @@ _WRONG_SETTING = (
 _WRONG_SETTING_STATUS = {400, 401, 403, 404, 405, 422}
 _FILTERED = ("content_filter", "content_policy_violation")
 """Error codes with which OpenAI and Azure refuse a conversation because of its content, with the status 400."""
+_FILTERED_IN_WORDS = ("content filter", "content exists risk", "inappropriate content")
+"""Words of Anthropic, DeepSeek and Qwen for the same."""
 _OVERFLOW = re.compile(
     r"(context_|(context|prompt|inputs?|payload|model token)\W{1,2})(length|window|size|limit|token)"
     r"|(prompt|input) (is too long|exceeds)|maximum (context|number of tokens)|too many tokens",
@@ -91,7 +93,8 @@ def model_fault(error: BaseException) -> ModelFault:
     unknown = isinstance(error, TypeError) and "unexpected keyword argument" in str(error)
     no_key = "credential" in type(error).__name__.lower()  # clients of clouds find it out before a request
     known = isinstance(error, _WRONG_SETTING) or status in _WRONG_SETTING_STATUS or no_key
-    filtered = getattr(error, "code", None) in _FILTERED
+    said = describe(error).lower()
+    filtered = getattr(error, "code", None) in _FILTERED or any(words in said for words in _FILTERED_IN_WORDS)
     return "setting" if (known or unknown) and not filtered else "model_error"
 
 

@@ -243,6 +243,8 @@ def test_a_request_that_is_too_large_is_a_prompt_that_is_too_long_whatever_it_is
 @pytest.mark.req("B8")
 def test_a_conversation_that_a_content_filter_refuses_is_no_wrong_setting():
     assert model_fault(Told("The prompt was filtered", status_code=400, code="content_filter")) == "model_error"
+    for said in ("Output blocked by content filtering policy", "Content Exists Risk"):
+        assert model_fault(Told(said, status_code=400)) == "model_error"
 
 
 @pytest.mark.req("B8")
