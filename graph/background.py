@@ -144,7 +144,7 @@ class Background:
                 threading._register_atexit(partial(_wait_for_work, weakref.ref(self), self._process))  # type: ignore[attr-defined]
 
     def _begun(self) -> set[Future[None]]:
-        """All work. A task of a loop that does not run goes on in the pool, because it might never end there."""
+        """All work that has not ended. A task of a loop that does not run moves to the pool, or it might never end."""
         with self._lock:
             begun = dict(self._pending)
         for done, loop in begun.items():
@@ -154,7 +154,7 @@ class Background:
 
     def _finish(self, done: Future[None]) -> None:
         with self._lock:
-            if done not in self._pending:  # it has ended in the other place, too
+            if done not in self._pending:  # it was moved to the pool, and has ended in both places
                 return
             del self._pending[done]
         done.set_result(None)

@@ -92,7 +92,7 @@ def _write_file(path: Path, text: str) -> None:
 def _is_database(path: Path) -> bool:
     """Whether an existing file is an SQLite database, such as a store."""
     path = path.resolve()
-    # It is in use. By opening and closing it, this process would lose its locks on it, and then damage it.
+    # A database in use. If this process opened and closed the file, it would lose its locks on it, and could damage it.
     if path.with_name(f"{path.name}-wal").exists():
         return True
     if not path.is_file() or not os.access(path, os.R_OK):

@@ -328,7 +328,7 @@ class Foreign:
         self._stem = cache(lambda word: word if word in STOP_WORDS else stem(word))
         self._foreign = self._index(texts)
         self._own = self._index(own)
-        self._said: list[_Text] = []  # sentences of the user that foreign ones were found in
+        self._said: list[_Text] = []  # sentences of the user in which foreign ones were found
 
     def copied(self, text: str) -> str | None:
         """Why a text is a copy, or `None`."""
@@ -345,10 +345,10 @@ class Foreign:
         return any(_holds(compared, unit) and not self._is_own(unit) for unit in near)
 
     def _is_own(self, unit: _Unit) -> bool:
-        """Whether the user said a foreign sentence too.
+        """Whether the user said a foreign sentence, too.
 
-        The lines of a log or of code are alike, so a sentence that one was found in often has the next one too. Without
-        trying it first, two logs of 50,000 characters take twenty seconds.
+        The sentences in which foreign ones were found are tried first. The lines of a log are alike, so one of them
+        often contains the next, and otherwise two logs of 50,000 characters would take 20 seconds.
         """
         if any(_holds(said, unit) for said in self._said):
             return True
