@@ -96,8 +96,10 @@ def _created(item: Item) -> tuple[datetime, datetime]:
 
 
 def _group(action: str | None, by: str | None) -> str | None:
-    """The group in which a change is counted: merges, or changes of status that no person made. `None` for a change that
-    always stays."""
+    """The group in which a change is counted: merges, or changes of status that no person made.
+
+    `None` for a change that always stays.
+    """
     if action == "merged":
         return "merged"
     if by == "writer":
