@@ -87,10 +87,10 @@ def model_fault(error: BaseException) -> ModelFault:
     if isinstance(error, ContextOverflowError) or getattr(error, "code", None) == "context_length_exceeded":
         return "overflow"
     # A model in this process raises without a status. A rate limit's message may mention too many tokens too.
-    if status == 413 or (status in (None, 400, 422) and _OVERFLOW.search(describe(error))):
-        return "overflow"
-    # A client of a provider raises this for a parameter that it does not have.
+    # A client of a provider raises a `TypeError` for a parameter that it does not have.
     unknown = isinstance(error, TypeError) and "unexpected keyword argument" in str(error)
+    if status == 413 or (status in (None, 400, 422) and not unknown and _OVERFLOW.search(describe(error))):
+        return "overflow"
     no_key = "credential" in type(error).__name__.lower()  # clients of clouds find it out before a request
     known = isinstance(error, _WRONG_SETTING) or status in _WRONG_SETTING_STATUS or no_key
     said = describe(error).lower()
@@ -101,14 +101,10 @@ def model_fault(error: BaseException) -> ModelFault:
 def status_of(error: BaseException) -> int | None:
     """The HTTP status of an exception or of its response, under the name that any client uses."""
     response = getattr(error, "response", None)
-    if isinstance(response, dict):  # as in `boto3`
-        return (response.get("ResponseMetadata") or {}).get("HTTPStatusCode")
-    for holder in (error, response):
-        for name in ("status_code", "status", "code"):
-            status = getattr(holder, name, None)
-            if isinstance(status, int) and 100 <= status < 600:
-                return status
-    return None
+    found = [getattr(holder, name, None) for holder in (error, response) for name in ("status_code", "status", "code")]
+    about = response.get("ResponseMetadata") if isinstance(response, dict) else None  # of `boto3`
+    found.append(about.get("HTTPStatusCode") if isinstance(about, dict) else None)
+    return next((status for status in found if isinstance(status, int) and 100 <= status < 600), None)
 
 
 def cause_of(error: BaseException) -> BaseException:

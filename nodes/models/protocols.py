@@ -129,7 +129,7 @@ def _control_tool(name: str) -> BaseTool:
 
 
 _WRITTEN_CALL = re.compile(
-    r"^[^\w\n]*Action(?: ?\d+)?\s*:\s*[`*\"']*(\w[\w .-]{0,63}?)[`*\"']*\s*([\[({]|$)", re.IGNORECASE | re.MULTILINE
+    r"^[^\w\n]*Action(?: ?\d+)?\s*:[\s`*\"'-]*(\w[\w .-]{0,63}?)[`*\"']*\s*([\[({]|$)", re.IGNORECASE | re.MULTILINE
 )
 _CALL_MARKS = re.compile(r"```(?:json)?|</tool_call>")
 

@@ -85,6 +85,8 @@ def test_the_status_of_an_amazon_client_is_found_in_its_response():
     assert [model_fault(refused(status)) for status in (403, 404, 429, 503)] == ["setting"] * 2 + ["model_error"] * 2
     assert (is_transient(refused(429)), tool_error_class(refused(403))) == (True, "permission")
     assert not is_lost_connection(refused(503))
+    assert is_transient(Told("slow down", status_code=429, response={"error": "slow down"}))
+    assert model_fault(Told("odd", response={"ResponseMetadata": "none"})) == "model_error"
 
 
 @pytest.mark.req("B8")
@@ -222,6 +224,7 @@ def test_a_prompt_that_is_too_long_is_distinguished_from_a_wrong_setting(said):
         "max_tokens is too large: 100000. This model supports at most 16384 completion tokens",
         "max_tokens: 999999 > 64000, which is the maximum allowed number of output tokens for this model",
         "The maximum tokens you requested exceeds the model limit of 4096.",
+        "Unrecognized request argument supplied: max_input_tokens",
     ],
 )
 def test_a_limit_on_the_reply_is_a_wrong_setting_and_not_a_prompt_that_is_too_long(said):
@@ -249,5 +252,6 @@ def test_a_conversation_that_a_content_filter_refuses_is_no_wrong_setting():
 
 @pytest.mark.req("B8")
 def test_a_parameter_that_the_client_does_not_have_is_a_wrong_setting():
-    assert model_fault(TypeError("create() got an unexpected keyword argument 'top_q'")) == "setting"
+    for name in ("top_q", "context_window", "max_context_tokens"):
+        assert model_fault(TypeError(f"create() got an unexpected keyword argument {name!r}")) == "setting"
     assert model_fault(TypeError("'NoneType' object is not iterable")) == "model_error"
