@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
@@ -105,7 +106,9 @@ class AfterRun(Runnable[Any, Any]):
 
     def _audit_alone(self, given: AuditedRun, runtime: Runtime[Any]) -> Wait:
         """The audit of a run that is over. Called again after it was cut off, it goes on, so nothing is saved twice."""
-        saver, config = allow_our_types(InMemorySaver()), RunnableConfig(configurable={"thread_id": "audit"})
+        # A tool's artifact may be anything.
+        saver = allow_our_types(InMemorySaver(serde=JsonPlusSerializer(pickle_fallback=True)))
+        config = RunnableConfig(configurable={"thread_id": "audit"})
         graph = self.graph.copy({"store": runtime.store, "checkpointer": saver})
 
         def left() -> AuditedRun | None:

@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -79,15 +78,15 @@ class ErrorNotebook:
         if score is not None and not _is_score(score):
             raise ValueError(f"`score` must be a number from 0 to 100 or None, got {score!r}")
         check_text(session, "session")
+        by_tools = foreign if isinstance(foreign, Foreign) else Foreign(foreign)
+        tidied = list(map(finding_of, found))
+        # Comparing them with all that tools said may take seconds, so the event loop does not do it.
+        doubts = yield in_thread(lambda: [_doubt_of(tidy, by_tools) for tidy in tidied], own=True)
         known, sessions = yield from self._read()
-        foreign = foreign if isinstance(foreign, Foreign) else Foreign(foreign)
         made: dict[str, Finding] = {}
-        for given in found:
-            tidy = finding_of(given)
+        for tidy, doubt in zip(tidied, doubts, strict=True):
             id = _id_of(session, tidy)
             if id not in made and all(finding["id"] != id for finding in known):
-                # Comparing it with all that tools said may take a second, so the event loop does not do it.
-                doubt = yield in_thread(partial(_doubt_of, tidy, foreign), own=True)
                 made[id] = self._new_finding(tidy, [*known, *made.values()], session, score, id, doubt)
         new = bool(session) and session not in {other["session"] for other in sessions}
         about = {"type": "session", "session": session, "score": score, "at": self._clock().isoformat()}

@@ -92,14 +92,14 @@ def suspicion(text: str) -> str | None:
         return "it is too long to be checked"
     if INVISIBLE.search(text):
         return HIDDEN
-    text = _single_spaced(re.sub("[\u2028\u2029\x85]", "\n", text))
+    text = _without_spaces(2, re.sub("[\u2028\u2029\x85]", "\n", text))
     plain = visible(text)
     if reason := _imitation(text) or (_imitation(plain) if plain != text else None):
         return reason
     if next(decoded(text), None) is not None:
         return ENCODED
     for other in readings(plain):
-        if reason := _imitation(_single_spaced(other), disguised=True):
+        if reason := _imitation(_without_spaces(9, other), disguised=True):
             return f"in disguise, {reason}"
     return None
 
@@ -118,9 +118,9 @@ def all_texts(lesson: Lesson) -> list[str]:
     return [text for value in values for text in (value if isinstance(value, list) else [value]) if text]
 
 
-def _single_spaced(text: str) -> str:
-    """The text without long stretches of white space, in which the patterns would take long."""
-    return re.sub(r"\s{2,}", lambda space: "\n" if "\n" in space.group() else " ", text)
+def _without_spaces(long: int, text: str) -> str:
+    """The text with one space or line break for a `long` stretch of white space, in which patterns would take long."""
+    return re.sub(rf"\s{{{long},}}", lambda space: "\n" if "\n" in space.group() else " ", text)
 
 
 def _imitation(text: str, *, disguised: bool = False) -> str | None:

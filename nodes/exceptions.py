@@ -40,12 +40,14 @@ _WRONG_SETTING = (
     ImportError,
 )
 _WRONG_SETTING_STATUS = {400, 401, 403, 404, 405, 422}
+_NO_KEY = ("NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError")
+"""What the clients of Amazon and Google raise before a request if there is no key."""
 _FILTERED = ("content_filter", "content_policy_violation")
 """Error codes with which OpenAI and Azure refuse a conversation because of its content, with the status 400."""
 _FILTERED_IN_WORDS = ("content filter", "content exists risk", "inappropriate content")
 """Words of Anthropic, DeepSeek and Qwen for the same."""
 _OVERFLOW = re.compile(
-    r"(context_|(context|prompt|inputs?|payload|model token)\W{1,2})(length|window|size|limit|token)"
+    r"(context_|(context|prompt|inputs?|payload|model token)[`'\"]? )(length|window|size|limit|token)"
     r"|(prompt|input) (is too long|exceeds)|maximum (context|number of tokens)|too many tokens",
     re.I,
 )
@@ -91,7 +93,7 @@ def model_fault(error: BaseException) -> ModelFault:
     unknown = isinstance(error, TypeError) and "unexpected keyword argument" in str(error)
     if status == 413 or (status in (None, 400, 422) and not unknown and _OVERFLOW.search(describe(error))):
         return "overflow"
-    no_key = "credential" in type(error).__name__.lower()  # clients of clouds find it out before a request
+    no_key = type(error).__name__ in _NO_KEY
     known = isinstance(error, _WRONG_SETTING) or status in _WRONG_SETTING_STATUS or no_key
     said = describe(error).lower()
     filtered = getattr(error, "code", None) in _FILTERED or any(words in said for words in _FILTERED_IN_WORDS)

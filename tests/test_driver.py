@@ -105,4 +105,5 @@ async def test_what_a_call_raises_that_nobody_waits_for_is_not_reported_as_lost(
 
 def test_an_error_says_the_same_after_it_has_crossed_to_another_process():
     error = NeedsAsyncError("The check 'free'")
-    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    assert repr(pickle.loads(pickle.dumps(error))) == repr(error)
+    assert "use `ainvoke`" in repr(error), "a checkpoint shows this form"

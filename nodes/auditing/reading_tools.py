@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -34,10 +34,6 @@ SECONDS = 5.0
 """Seconds of a search."""
 MAX_DEPTH = 40
 """Depth of folders that a search enters."""
-
-
-Identity = tuple[int, int]
-"""The device and the number of a file."""
 
 
 class RefusedError(Exception):
@@ -65,7 +61,7 @@ class ReadingTools:
         """The text of a file from `offset`, or the names in a folder."""
         start = max(offset, 0)
         try:
-            with self._opened(path, _files_in_use()) as (file, about):
+            with self._opened(path) as (file, about):
                 if stat.S_ISDIR(about.st_mode):
                     return _listing(path, file)
                 data = _read(file, MAX_FILE)
@@ -104,14 +100,13 @@ class ReadingTools:
         return "\n".join(found) or "Nothing found."
 
     @contextmanager
-    def _opened(self, path: str, in_use: Container[Identity]) -> Iterator[tuple[int, os.stat_result]]:
-        """Open a file or folder below the root, and return its type. Anything else, and a file in use, is refused."""
+    def _opened(self, path: str) -> Iterator[tuple[int, os.stat_result]]:
+        """Open a file or folder below the root, and return its type. Refuse anything else, and a database in use."""
         at = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for part in _parts(path):
-                about = os.stat(part, dir_fd=at, follow_symlinks=False)
-                if stat.S_ISREG(about.st_mode) and _identity(about) in in_use:
-                    raise RefusedError("this program is using it")
+                if _is_database_in_use(at, part):
+                    raise RefusedError("it is a database in use")
                 inner = os.open(
                     part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, dir_fd=at
                 )
@@ -128,37 +123,33 @@ class ReadingTools:
 
     def _texts(self, path: str) -> Iterator[tuple[str, bytes]]:
         """The text files at or below a path, in order of their names."""
-        with self._opened(path, _files_in_use()) as (file, about):
+        with self._opened(path) as (file, about):
             base = "/".join(_parts(path))
             if stat.S_ISREG(about.st_mode):
                 yield base, _read(file, MAX_FILE)
                 return
             for folder, folders, names, _ in os.fwalk(".", dir_fd=file, follow_symlinks=False):
                 folders[:] = [] if folder.count("/") >= MAX_DEPTH else sorted(folders)
-                inside, in_use = folder.removeprefix(".").strip("/"), _files_in_use()
+                inside = folder.removeprefix(".").strip("/")
                 for name in sorted(names):
                     found = "/".join(part for part in (base, inside, name) if part)
-                    with suppress(OSError, RefusedError), self._opened(found, in_use) as (text, _):
+                    with suppress(OSError, RefusedError), self._opened(found) as (text, _):
                         if b"\0" not in (data := _read(text, MAX_FILE))[:8_000]:
                             yield found, data
 
 
-def _identity(about: os.stat_result) -> Identity:
-    return about.st_dev, about.st_ino
+def _is_database_in_use(folder: int, name: str) -> bool:
+    """Whether it is an open SQLite database, such as the store, or a file that SQLite keeps beside it.
 
-
-def _files_in_use() -> set[Identity]:
-    """The files that this process has open, such as its store.
-
-    A process that opens such a file again and closes it loses all its locks on it. If several processes write to a
-    database, that destroys it.
+    A process that opens and closes such a file loses all its locks on it. If several processes write to the database,
+    that destroys it.
     """
-    found = set()
-    with suppress(FileNotFoundError):  # not every system has this folder
-        for number in os.listdir("/dev/fd"):
-            with suppress(OSError):  # closed meanwhile
-                found.add(_identity(os.fstat(int(number))))
-    return found
+    if name.endswith(("-wal", "-shm")):
+        return True
+    with suppress(OSError):
+        os.stat(f"{name}-wal", dir_fd=folder)
+        return True
+    return False
 
 
 def _parts(path: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -15,6 +16,9 @@ from langgraph_reflexion.context import Context, field_of
 from langgraph_reflexion.driver import Waits, accepts, call_function, model_named
 from langgraph_reflexion.errors import ModelError
 from langgraph_reflexion.nodes.host import runtime_of
+
+_MISTRAL = re.compile("(?:mi|mini|magi|code|dev|math)stral|(?:mi|pi|vo)xtral")
+"""The names of Mistral's models."""
 
 
 class Selected(NamedTuple):
@@ -216,9 +220,8 @@ def _takes_tools_or_schema(model: Any) -> bool:
 
 
 def wants_turn_after_results(model: Any) -> bool:
-    """Whether a user message may not follow a tool's result. Mistral's models refuse that, wherever they are served:
-    Mistral, Codestral, Devstral and others."""
-    return any("stral" in f"{type(inner).__name__.lower()} {_name_of(inner)}" for inner in chat_models_in(model))
+    """Whether a user message may not follow a tool's result. Mistral's models refuse that, wherever they are served."""
+    return any(_MISTRAL.search(f"{type(inner).__name__.lower()} {_name_of(inner)}") for inner in chat_models_in(model))
 
 
 def _name_of(model: Any) -> str:

@@ -113,8 +113,12 @@ class OutOfTimeError(TimeoutError):
 class NeedsAsyncError(RuntimeError):
     """`invoke` reached an async function of the caller. Only the caller can fix that."""
 
-    def __str__(self) -> str:  # not in the arguments, with which an error is made anew in another process
-        return f"{self.args[0]} is async: use `ainvoke` or `astream`"
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} is async: use `ainvoke` or `astream`")
+        self.what = what
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.what,)  # in another process, an error is made anew with its arguments
 
 
 def call_function(what: str, function: Callable[..., Any], *args: Any) -> Wait:

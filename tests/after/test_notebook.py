@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import Context, ErrorNotebook, LessonBook
 from langgraph_reflexion.text.tokens import count_tokens
@@ -276,3 +278,12 @@ async def test_findings_can_be_removed_singly_and_by_age(on, store):
             notebook.remove_older(wrong)
     with pytest.raises(ValueError, match="an age within the calendar"):
         notebook.remove_older(timedelta.max)
+
+
+@pytest.mark.req("H6")
+async def test_two_audits_that_end_at_once_find_the_same_mistake():
+    notebook = ErrorNotebook(InMemoryStore())
+    wordings = ("The search was made without a filter by date.", "The search was made without a date filter by it.")
+    records = (notebook.arecord(word[-9:], 50.0, [a_finding(word, "Filter the search by date.")]) for word in wordings)
+    await asyncio.gather(*records)
+    assert len({finding["group"] for finding in notebook.recent()}) == 1

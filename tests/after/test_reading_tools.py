@@ -162,14 +162,25 @@ def test_a_database_that_the_program_uses_is_not_opened_so_that_its_locks_stay(r
     root, _ = rooms
     yard = ReadingTools(root)
     with closing(sqlite3.connect(root / "lessons.db", isolation_level=None)) as store:
+        store.execute("PRAGMA journal_mode = WAL")
         store.execute("CREATE TABLE lessons (text)")
         store.execute("BEGIN IMMEDIATE")
         assert yard.grep("lessons") == yard.grep("lessons", "deep") == "Nothing found."
         for refused in (yard.read_file("lessons.db"), yard.grep("lessons", "lessons.db")):
-            assert refused == "Refused: 'lessons.db': this program is using it."
+            assert refused == "Refused: 'lessons.db': it is a database in use."
+        assert "it is a database in use" in yard.read_file("lessons.db-shm")
         other = f"import sqlite3; sqlite3.connect({str(root / 'lessons.db')!r}, timeout=0).execute('BEGIN IMMEDIATE')"
         done = subprocess.run([sys.executable, "-S", "-c", other], capture_output=True, text=True, check=False)
     assert "database is locked" in done.stderr
+
+
+@pytest.mark.req("H3")
+def test_a_file_that_is_read_elsewhere_in_the_program_is_read(rooms):
+    root, _ = rooms
+    (root / "notes.txt").write_text("eleven is free")
+    with (root / "notes.txt").open():
+        assert "eleven is free" in ReadingTools(root).read_file("notes.txt")
+        assert "notes.txt:1: eleven is free" in ReadingTools(root).grep("eleven")
 
 
 @pytest.mark.req("K5")

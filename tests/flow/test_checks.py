@@ -180,6 +180,27 @@ async def test_a_mock_may_be_a_check(double):
     assert result["outcome"].status == "success"
 
 
+@pytest.mark.req("E8")
+async def test_a_check_in_a_wrapper_is_awaited_as_without_it():
+    class Judge:
+        def __call__(self, answer, run):
+            raise AssertionError("only `acall` is used under `ainvoke`")
+
+        async def acall(self, answer, run):
+            return answer == "11:00"
+
+    class Wrapper:
+        def __call__(self, answer, run):
+            return Judge()(answer, run)
+
+        def __getattr__(self, name):
+            return getattr(Judge(), name)
+
+    agent = create_reflexion_agent(RoleModel([say("11:00")]), checks=[Wrapper()])
+    result = await agent.ainvoke({"messages": [("user", "Plan an hour.")]})
+    assert result["outcome"].status == "success"
+
+
 @pytest.mark.req("E8", "K3")
 def test_a_check_is_given_the_answer_and_the_run_it_came_from(run, desk):
     told = []

@@ -52,7 +52,9 @@ class Named(RoleModel):
 
 
 @pytest.mark.req("C4", "B11")
-@pytest.mark.parametrize(("name", "between"), [("gpt-4o", []), ("mistralai/devstral-small", ["ai"])])
+@pytest.mark.parametrize(
+    ("name", "between"), [("gpt-4o-australiaeast", []), ("mistralai/devstral-small", ["ai"]), ("pixtral-12b", ["ai"])]
+)
 def test_where_a_user_message_may_not_follow_a_result_the_model_has_a_turn_between_them(
     run, desk, decided, name, between
 ):

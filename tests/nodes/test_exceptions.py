@@ -225,6 +225,7 @@ def test_a_prompt_that_is_too_long_is_distinguished_from_a_wrong_setting(said):
         "max_tokens: 999999 > 64000, which is the maximum allowed number of output tokens for this model",
         "The maximum tokens you requested exceeds the model limit of 4096.",
         "Unrecognized request argument supplied: max_input_tokens",
+        "Invalid image input: size must be < 20 MB",
     ],
 )
 def test_a_limit_on_the_reply_is_a_wrong_setting_and_not_a_prompt_that_is_too_long(said):
