@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
+from langchain_core.messages import ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
@@ -23,6 +23,7 @@ from langgraph_reflexion.nodes.auditing.prompt_and_reply import AuditedRun, faul
 from langgraph_reflexion.nodes.auditing.reading_tools import ReadingTools
 from langgraph_reflexion.nodes.host import Node, context_without_run, emit, run_id, runtime_of
 from langgraph_reflexion.nodes.parts import AgentMemory
+from langgraph_reflexion.nodes.tool import details_of
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category, Outcome
 from langgraph_reflexion.state import Update, start_of_run
@@ -106,13 +107,19 @@ class AfterRun(Runnable[Any, Any]):
 
     def _audit_alone(self, given: AuditedRun, runtime: Runtime[Any]) -> Wait:
         """The audit of a run that is over. Called again after it was cut off, it goes on, so nothing is saved twice."""
-        # A tool's artifact may be anything.
-        saver = allow_our_types(InMemorySaver(serde=JsonPlusSerializer(pickle_fallback=True)))
-        config = RunnableConfig(configurable={"thread_id": "audit"})
+        saver, config = allow_our_types(InMemorySaver()), RunnableConfig(configurable={"thread_id": "audit"})
         graph = self.graph.copy({"store": runtime.store, "checkpointer": saver})
+        # A tool's artifact may be an object that no checkpoint can hold. The auditors do not read it.
+        messages = [
+            message.model_copy(update={"artifact": details_of(message) or None})
+            if isinstance(message, ToolMessage)
+            else message
+            for message in given["messages"]
+        ]
+        plain: AuditedRun = {**given, "messages": messages}
 
         def left() -> AuditedRun | None:
-            return given if saver.get_tuple(config) is None else None
+            return plain if saver.get_tuple(config) is None else None
 
         return Wait(
             lambda: graph.invoke(left(), config, context=runtime.context),

@@ -7,13 +7,14 @@ import inspect
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from contextvars import ContextVar
 from typing import Any
 
 import pytest
 from langchain_core.callbacks import get_usage_metadata_callback
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.store.memory import InMemoryStore
 
@@ -53,6 +54,18 @@ def test_the_answer_does_not_wait_and_drain_does(on, notebook, book):
     model.let_go()
     assert made.drain() is True
     assert (len(notebook.recent()), len(book.profile())) == (1, 1)
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.req("H2")
+def test_a_tools_artifact_that_no_checkpoint_can_hold_does_not_disturb_an_audit(on, notebook, caplog):
+    made = after_run(on.Cast(errors={"score": 60, "findings": [on.FINDING]}), notebook=notebook, background=True)
+    question = AIMessage("", tool_calls=[{"name": "query", "args": {}, "id": "1", "type": "tool_call"}])
+    result = ToolMessage("42 rows", tool_call_id="1", name="query", artifact=threading.Lock())
+    graph_with(made).invoke({"messages": [("user", on.TASK), question, result]})
+    assert made.drain() is True
+    assert len(notebook.recent()) == 1
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 @pytest.mark.usefixtures("soon")
