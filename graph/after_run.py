@@ -8,7 +8,7 @@ from typing import Any
 
 from langgraph_reflexion.context import UTC_NOW, Limits, MemoryPolicy
 from langgraph_reflexion.driver import accepts
-from langgraph_reflexion.graph.agent import Protocol, create_reflexion_agent
+from langgraph_reflexion.graph.agent import AnyModel, Protocol, create_reflexion_agent
 from langgraph_reflexion.graph.auditors import TURNS, AfterRun, AuditSettings
 from langgraph_reflexion.memory import ErrorNotebook, LessonBook, check_instance
 from langgraph_reflexion.nodes.parts import AgentMemory
@@ -17,7 +17,7 @@ from langgraph_reflexion.text.literals import hide_password
 
 
 def after_run(
-    model: Any,
+    model: AnyModel,
     *,
     notebook: ErrorNotebook | None = None,
     memory: LessonBook | MemoryPolicy | None = None,

@@ -11,7 +11,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
@@ -39,7 +38,7 @@ from langgraph_reflexion.nodes.ask import can_ask_user
 from langgraph_reflexion.nodes.auditing.self_check import observe_and_self_check
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.finish import finish
-from langgraph_reflexion.nodes.models.choice import model_for, plain
+from langgraph_reflexion.nodes.models.choice import ModelLike, model_for, plain
 from langgraph_reflexion.nodes.models.prompt import instructions_of
 from langgraph_reflexion.nodes.models.protocols import Json, Native, Parser
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat
@@ -60,14 +59,13 @@ REFUSED_IN_NAMES = r"[\s<|\\/>]+"
 """Characters that OpenAI refuses in the name of a message."""
 MODES = ("off", "after", "inline", "both")
 
-ModelLike: TypeAlias = "str | BaseChatModel | Runnable[Any, Any]"
-"""A chat model, also one with bound settings or fallbacks, or its name."""
+AnyModel: TypeAlias = ModelLike | Mapping[str, ModelLike] | Callable[[Any, Any], Any]
 Tool: TypeAlias = "BaseTool | Callable[..., Any] | dict[str, Any]"
 Protocol: TypeAlias = "Literal['auto', 'tools', 'json'] | Callable[[AIMessage], Decision]"
 
 
 def create_reflexion_agent(
-    model: ModelLike | Mapping[str, ModelLike] | Callable[[Any, Any], Any],
+    model: AnyModel,
     tools: Iterable[Tool] | ToolNode | None = (),
     *,
     prompt: str | SystemMessage | Runnable[Any, Any] | Callable[..., Any] | None = None,

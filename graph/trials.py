@@ -15,7 +15,7 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
 from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
-from langgraph_reflexion.graph.agent import ContextT, ModelLike
+from langgraph_reflexion.graph.agent import ContextT
 from langgraph_reflexion.graph.layout import NODES, Branch, Graph, compile_graph
 from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.graph.settings import check_settings, warn_of_unused_score
@@ -23,7 +23,7 @@ from langgraph_reflexion.memory import check_choice
 from langgraph_reflexion.nodes.attempt import Strategy, Style, Trial
 from langgraph_reflexion.nodes.attempt import attempt as attempt_node
 from langgraph_reflexion.nodes.budget import Budget
-from langgraph_reflexion.nodes.models.choice import FixedModel, model_for
+from langgraph_reflexion.nodes.models.choice import FixedModel, ModelLike, model_for
 from langgraph_reflexion.nodes.models.protocols import Native
 from langgraph_reflexion.nodes.parts import Actor, AgentMemory, Parts, Reflector
 from langgraph_reflexion.nodes.tools.toolbox import toolbox_of
@@ -37,7 +37,7 @@ NO_STEP_LIMIT = 10**9
 
 
 def create_trial_graph(
-    worker: Any,
+    worker: ModelLike | Callable[..., Any],
     checks: Sequence[Callable[..., Any]] = (),
     *,
     strategy: Strategy = "both",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Any, TypedDict, Unpack, cast, get_args
 
+from langchain_core.runnables import Runnable
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace, aware
@@ -259,7 +260,7 @@ class LessonBook:
 
     # ------------------------------------------------------------ upkeep
 
-    def _distill(self, model: Any = None) -> Plan[list[Lesson]]:
+    def _distill(self, model: Runnable[Any, Any] | Callable[[str], Any] | None = None) -> Plan[list[Lesson]]:
         """Summarize similar lessons in one pattern per group, and return the new patterns.
 
         `model`, a chat model or a function of a prompt, writes the patterns. Without one, or if its text does not cover

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableSequence, RunnableWithFallbacks
@@ -16,6 +16,9 @@ from langgraph_reflexion.context import Context, field_of
 from langgraph_reflexion.driver import Waits, accepts, call_function, model_named
 from langgraph_reflexion.errors import ModelError
 from langgraph_reflexion.nodes.host import runtime_of
+
+ModelLike: TypeAlias = str | BaseChatModel | Runnable[Any, Any]
+"""A chat model, also one with bound settings or fallbacks, or its name."""
 
 _MISTRAL = re.compile("(?:mi|mini|magi|code|dev|math)stral|(?:mi|pi|vo)xtral")
 """The names of Mistral's models."""

@@ -66,12 +66,14 @@ _MODULES = {
 """Where each public name is defined; the others are in `schemas`."""
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that a script pays only for what it uses."""
-    module = next((module for module, names in _MODULES.items() if name in names), "schemas")
-    if module == "schemas" and name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return globals().setdefault(name, getattr(import_module(f"langgraph_reflexion.{module}"), name))
+if not TYPE_CHECKING:  # to a type checker, any name would be a public one
+
+    def __getattr__(name: str) -> Any:
+        """Import a public name when it is first used, so that a script pays only for what it uses."""
+        module = next((module for module, names in _MODULES.items() if name in names), "schemas")
+        if module == "schemas" and name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return globals().setdefault(name, getattr(import_module(f"langgraph_reflexion.{module}"), name))
 
 
 def __dir__() -> list[str]:

@@ -401,7 +401,8 @@ def test_an_unknown_field_of_the_context_is_named() -> None:
 
 
 CODE = """
-from langgraph_reflexion import Context, create_reflexion_agent
+from langgraph_reflexion import Context, ReflexionMiddleware, after_run, create_reflexion_agent, create_trial_graph
+from langgraph_reflexion.checks import all_of, exact, llm_judge
 
 class Mine(Context):
     team: str = ""
@@ -409,27 +410,29 @@ class Mine(Context):
 def search(query: str) -> str:
     return query
 
-agent = create_reflexion_agent("openai:gpt-4o-mini", [search])
+agent = create_reflexion_agent("openai:gpt-4o-mini", [search], checks=[all_of(exact("1"), llm_judge("openai:gpt-4o"))])
 agent.invoke({"messages": [("user", "hello")]}, context=Context(user_id="ada"))
 create_reflexion_agent("openai:gpt-4o-mini", context_schema=Mine).invoke({}, context=Mine(team="red"))
-agent.invoke({}, context=3)
-create_reflexion_agent(42)
-create_reflexion_agent("openai:gpt-4o-mini", protocol="xml")
-create_reflexion_agent("openai:gpt-4o-mini", checkpointer="x")
+create_trial_graph(agent, reflector="openai:gpt-4o-mini")
+create_trial_graph(search)
+agent.invoke({}, context=3)  # wrong
+create_reflexion_agent(42)  # wrong
+create_reflexion_agent("openai:gpt-4o-mini", protocol="xml")  # wrong
+create_reflexion_agent("openai:gpt-4o-mini", checkpointer="x")  # wrong
+create_trial_graph(42)  # wrong
+after_run(42)  # wrong
+ReflexionMiddleware(reflector=42)  # wrong
+all_of("1")  # wrong
+llm_judge(42)  # wrong
+from langgraph_reflexion import create_reflection_agent  # wrong
 """
 
 
 @pytest.mark.slow
-def test_wrong_arguments_of_the_factory_are_found_by_mypy(tmp_path):
+def test_wrong_arguments_and_names_are_found_by_mypy(tmp_path):
     api = pytest.importorskip("mypy.api")
     file = tmp_path / "mine.py"
     file.write_text(CODE)
     out, _, _ = api.run([str(file), "--strict", "--cache-dir", str(tmp_path / "cache")])
-    lines = CODE.splitlines()
-    wrong = {lines[int(number) - 1] for number in re.findall(r"mine\.py:(\d+): error", out)}
-    assert wrong == {
-        "agent.invoke({}, context=3)",
-        "create_reflexion_agent(42)",
-        'create_reflexion_agent("openai:gpt-4o-mini", protocol="xml")',
-        'create_reflexion_agent("openai:gpt-4o-mini", checkpointer="x")',
-    }, out
+    found = {int(number) for number in re.findall(r"mine\.py:(\d+): error", out)}
+    assert found == {i for i, line in enumerate(CODE.splitlines(), 1) if line.endswith("# wrong")}, out

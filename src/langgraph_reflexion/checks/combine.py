@@ -17,12 +17,12 @@ from langgraph_reflexion.text.task import GENERAL, TOPICS, topic_of
 logger = logging.getLogger(__name__)
 
 
-def all_of(*checks: Any) -> Check:
+def all_of(*checks: Callable[..., Any]) -> Check:
     """Accept an answer that every check accepts. All run, those without a model first, and all feedback is kept."""
     return _in_turn("all_of", members_of("all_of", checks), stop_at_refusal=False)
 
 
-def first_failing(*checks: Any) -> Check:
+def first_failing(*checks: Callable[..., Any]) -> Check:
     """Like `all_of`, but in the given order, and no check runs after the first rejection."""
     return _in_turn("first_failing", members_of("first_failing", checks, as_given=True), stop_at_refusal=True)
 
@@ -39,7 +39,7 @@ def _in_turn(name: str, members: Sequence[NamedCheck], *, stop_at_refusal: bool)
     return _combination(name, judge, members)
 
 
-def any_of(*checks: Any) -> Check:
+def any_of(*checks: Callable[..., Any]) -> Check:
     """Accept an answer that at least one check accepts. Checks run until one does, those without a model first."""
     members = members_of("any_of", checks)
 
@@ -60,7 +60,7 @@ def any_of(*checks: Any) -> Check:
     return _combination("any_of", judge, members)
 
 
-def weighted(*pairs: tuple[Any, float], pass_score: float = 80) -> Check:
+def weighted(*pairs: tuple[Callable[..., Any], float], pass_score: float = 80) -> Check:
     """Accept an answer if the weighted mean of the scores is high enough, even if a single check rejects it.
 
     A verdict without a score counts 100 if it accepts and 0 if it rejects. A rejection with a passing score also counts
@@ -101,7 +101,11 @@ def _points(verdict: Verdict, success_score: float, pass_score: float) -> float 
     return 0.0 if verdict.passed is False and verdict.score >= pass_score else verdict.score
 
 
-def by_topic(checks: Mapping[str, Any], default: Any = None, topic: Callable[[str], Any] | str | None = None) -> Check:
+def by_topic(
+    checks: Mapping[str, Callable[..., Any]],
+    default: Callable[..., Any] | None = None,
+    topic: Callable[[str], Any] | str | None = None,
+) -> Check:
     """Use the check for the task's topic, else `default`, else no check.
 
     `topic` is a fixed word or a function of the task; without it the words of the task decide: coding, analysis,

@@ -25,7 +25,7 @@ from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.host import checkpoints, emit_step
 from langgraph_reflexion.nodes.models.calling import Meter, call_model, call_silently, metered, raise_control_flow
-from langgraph_reflexion.nodes.models.choice import model_for
+from langgraph_reflexion.nodes.models.choice import ModelLike, model_for
 from langgraph_reflexion.nodes.models.response_format import ask_for_json
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
 from langgraph_reflexion.prompts import Prompts
@@ -88,7 +88,7 @@ REVIEW_REPLY = 'true, {"refuse": reason} or {"edit": text}'
 
 
 def llm_judge(
-    model: Any = None,
+    model: ModelLike | None = None,
     criteria: str | Sequence[str] | None = None,
     dimensions: str | Sequence[str] | Mapping[str, str] | None = None,
 ) -> Check:
@@ -352,7 +352,7 @@ def _texts(given: Any) -> list[str]:
 # ---------------------------------------------------------------- the same question again
 
 
-def consistent(k: int = 3, agree: float = 0.6, model: Any = None) -> Check:
+def consistent(k: int = 3, agree: float = 0.6, model: ModelLike | None = None) -> Check:
     """Ask the question `k` more times, and accept if at least the share `agree` of the answers agree with this one.
 
     The model, by default the agent's, sees the observations but not the answer. Short answers agree if they are the

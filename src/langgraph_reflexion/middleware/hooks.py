@@ -54,7 +54,7 @@ from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.finish import end_message, finish
 from langgraph_reflexion.nodes.host import was_resumed
-from langgraph_reflexion.nodes.models.choice import FixedModel, model_for, tool_name
+from langgraph_reflexion.nodes.models.choice import FixedModel, ModelLike, model_for, tool_name
 from langgraph_reflexion.nodes.models.protocols import Native
 from langgraph_reflexion.nodes.parts import Actor, AgentMemory, Parts, Reflector
 from langgraph_reflexion.nodes.tool import blocked_message, map_messages, message_of_error, run_call
@@ -104,7 +104,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         *,
         checks: Sequence[Callable[..., Any]] = (),
         tool_checks: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
-        reflector: Any = None,
+        reflector: ModelLike | None = None,
         memory: MemoryPolicy = MemoryPolicy(),  # noqa: B008 — frozen
         limits: Limits = Limits(),  # noqa: B008 — frozen
         store: BaseStore | None = None,
