@@ -61,6 +61,13 @@ def test_two_runs_are_paired_by_task():
     assert found.chance == pytest.approx(0.625)  # 2 * (1 + 4) / 16
 
 
+@pytest.mark.req("L1")
+def test_thousands_of_tasks_that_only_one_run_solved_are_compared():
+    found = compare_results(results("cot", *[None] * 4_000, *[1] * 900), results("react", *[1] * 4_000, *[None] * 900))
+    assert (found.won, found.lost) == (4_000, 900)
+    assert found.chance == pytest.approx(0, abs=1e-9)
+
+
 @pytest.mark.req("L10")
 def test_a_gain_on_a_handful_of_tasks_may_be_chance():
     for tasks, verdict in ((1, "may be chance"), (4, "may be chance"), (8, "more than chance")):

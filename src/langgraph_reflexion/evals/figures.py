@@ -167,7 +167,7 @@ def compare_results(first: Sequence[Result], second: Sequence[Result]) -> Differ
         interval=_paired(steps),
         won=won,
         lost=lost,
-        chance=min(1.0, 2 * uneven / float(2 ** (won + lost))),
+        chance=min(1.0, 2 * uneven / (1 << (won + lost))),  # whole numbers, because 2.0**1024 is too large
     )
 
 
