@@ -100,11 +100,21 @@ def test_the_same_claim_may_be_written_differently(answer):
         ("Es kostete 7.799.401 Francs.", "7,799,401", "7.799.402 Francs"),
         ("The point is (3, 5).", "(3,5)", "(3,6)"),
         ("Rooms 12,14 are free.", "12 and 14", "12 and 15"),
+        ("name,height,year\nEiffel Tower,330,1889", "330 metres, 1889", "331 metres, 1889"),
+        ('{"rooms":[12,14,30]}', "12, 14 and 30", "12, 14 and 31"),
+        ('{"heights":[330,318,443]}', "330, 318 and 443", "330, 318 and 444"),
+        ("Rooms 1,2,3 are free.", "1, 2 and 3", "1,2,9"),
         ("In 1763 there were 12 houses.", "12 houses in 1763", "25/12/1763"),
+        ("Es kostet 1.234,50 Euro.", "1,234.50 euros", "1.234,60 Euro"),
+        ("Il coûte 1\u202f234,50 euros.", "1 234.50 euros", "1\u202f234,60 euros"),
+        ("The town has 1\u00a0234\u00a0567 people.", "1,234,567", "1\u00a0234\u00a0568"),
+        ("Es kostet 1’234.50 Franken.", "1234.5", "1'234.60"),
+        ('{"mass": 1.23e+05}', "123,000", "1.24e5"),
+        ('{"mass": 2.5e-05}', "0.000025", "2.6e-05"),
         ("It holds 200,050 seats.", "two hundred thousand and fifty", "two hundred thousand and sixty"),
     ],
 )
-def test_numbers_are_compared_as_other_languages_write_them(seen, right, wrong):
+def test_numbers_are_compared_however_languages_and_files_write_them(seen, right, wrong):
     assert verdict_on(right, "", [seen]).issues == []
     assert verdict_on(wrong, "", [seen]).passed is False
 

@@ -49,10 +49,14 @@ _DATES = (
     re.compile(r"(?P<y>\d{4})年(?:(?P<m>\d{1,2})月)?(?:(?P<d>\d{1,2})[日号])?"),
 )
 _DIGITS_DATE = re.compile(r"\b(?P<a>\d{1,2})[/.](?P<b>\d{1,2})[/.](?P<y>\d{4})\b")
+_SPACES = " \u00a0\u2009\u202f'’"
+"""What separates thousands, besides commas and dots: spaces, also those that no line ends at, and apostrophes."""
 _DIGITS = re.compile(
-    rf"(?<![^\W{UNSPACED}])(?<![.,])[-−]?"
-    r"(?P<n>\d{1,3}(?:[, ]\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3}){2,}|\d+(?:\.\d+|,\d\d?(?![\d,]))?|\.\d+)"
-    r"(?:\s?(?P<s>hundred|thousand|million|billion|trillion|bn|mn|[kKmM]\b|万|亿))?(?:st|nd|rd|th|s)?(?!\d)",
+    rf"(?<![^\W{UNSPACED}])(?<!\.)[-−]?"
+    rf"(?P<n>\d{{1,3}}(?:[.{_SPACES}]\d{{3}})+,\d\d?(?![\d,])|\d{{1,3}}(?:[,{_SPACES}]\d{{3}})+(?:\.\d+)?"
+    r"|\d{1,3}(?:\.\d{3}){2,}|\d+(?:\.\d+|,\d\d?(?![\d,]))?|\.\d+)"
+    r"(?:[eE](?P<e>[-+]?\d\d?)\b|\s?(?P<s>hundred|thousand|million|billion|trillion|bn|mn|[kKmM]\b|万|亿))?"
+    r"(?:st|nd|rd|th|s)?(?!\d)",
 )
 _NUMBER_WORD = "|".join(sorted(_WORD_VALUES, key=len, reverse=True))
 _IN_WORDS = re.compile(
@@ -331,7 +335,7 @@ class Number:
     value: float
     in_words: bool = False
     listed: tuple[float, ...] = ()
-    """The two numbers if the comma of 3,5 separates them."""
+    """The numbers if the commas of 3,5 or [330,318] separate them."""
 
 
 @dataclass(frozen=True)
@@ -379,13 +383,21 @@ def dates_in(text: str) -> tuple[list[Date], str]:
 def numbers_in(text: str) -> Iterator[Number]:
     """Return the numbers in a text, in digits and in words."""
     for match in _DIGITS.finditer(text):
-        digits = re.sub(r",(\d\d?)$", r".\1", match["n"])  # 3,5 is a decimal comma, 3,500 is not
-        value = float(re.sub(r"[, ]", "", digits if digits.count(".") < 2 else digits.replace(".", "")))
+        before, digits = text[max(0, match.start() - 1) : match.start()], re.sub(f"[{_SPACES}]", "", match["n"])
+        *others, last = parts = digits.split(",")
+        is_decimal_comma = bool(others) and len(last) < 3  # 3,5 and 1.234,50, but not 3,500
+        is_list = bool(others) and (
+            is_decimal_comma or before in ("[", ",")
+        )  # perhaps: `3,5`, `[330,318]`, `Paris,330,318`
+        if is_decimal_comma:
+            digits = digits.replace(".", "").replace(",", ".")
+        digits = digits.replace("." if digits.count(".") > 1 else ",", "")
         scale = match["s"]
-        if scale == "m" and text[max(0, match.start() - 1) : match.start()] not in ("$", "€", "£"):
+        if scale == "m" and before not in ("$", "€", "£"):
             scale = None  # metres
-        listed = tuple(map(float, digits.split("."))) if digits != match["n"] else ()
-        yield Number(match[0].strip(), value * (_SCALES[scale.lower()] if scale else 1), listed=listed)
+        value = float(f"{digits}e{match['e'] or 0}") * (_SCALES[scale.lower()] if scale else 1)
+        listed = tuple(map(float, parts)) if is_list and all(part.count(".") < 2 for part in parts) else ()
+        yield Number(match[0].strip(), value, listed=listed)
     for match in _IN_WORDS.finditer(text):
         words = re.split(r"[ -]+(?:and[ -]+)?", match[0].lower())
         yield Number(match[0], _value_of(words), in_words=True)
