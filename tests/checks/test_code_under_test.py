@@ -267,8 +267,9 @@ def test_code_that_takes_all_memory_gets_an_issue_that_says_so():
         "import asyncio\nasync def plus(a, b): return a + b\ndef add(a, b): return asyncio.run(plus(a, b))",
         "import datetime, random, re, statistics, dataclasses, decimal, heapq\n"
         "datetime.datetime.strptime('2020-01-01', '%Y-%m-%d')\n" + RIGHT,
+        "import zoneinfo\nzoneinfo.ZoneInfo('Asia/Tokyo')\n" + RIGHT,
     ],
-    ids=["leaves a thread", "says much", "asyncio", "imports"],
+    ids=["leaves a thread", "says much", "asyncio", "imports", "time zones"],
 )
 def test_code_that_is_right_passes_whatever_else_it_does(code):
     found = verdict(code)
@@ -446,6 +447,7 @@ def test_the_code_is_found_among_fences():
         "1. Like so:\n   ```python\n   def add(a, b):\n       return a + b\n   ```",
         f"```python\ndef add(a, b): return 0\n```\nNo, better:\n```python\n{RIGHT}```",
         f"~~~python\n{RIGHT}",
+        f"Like so:\n```python\n{RIGHT}```\nIt adds them.".replace("\n", "\r\n"),
     ):
         names = {}
         exec(code_in(answer), names)

@@ -145,6 +145,7 @@ def _body(text: str) -> list[ast.stmt] | None:
 
 def code_in(answer: str) -> str:
     """The Python code in an answer: fences marked as Python, else unmarked fences, else the whole text."""
+    answer = answer.replace("\r\n", "\n")
     fences = [(_LANGUAGE.findall(match[2])[0].lower(), textwrap.dedent(match[3])) for match in _FENCE.finditer(answer)]
     for languages in (("python", "py", "python3", "py3"), ("",)):
         chosen = [text for word, text in fences if word in languages and not re.match(r"\s*(?:>>>|\$ )", text)]

@@ -147,7 +147,8 @@ def guard_against_mistakes():
     refused = ("socket.connect", "socket.bind", "subprocess.", "os.system", "os.exec", "os.posix_spawn", "os.fork")
     refused += ("os.kill", "os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate")
     refused += ("shutil.", "pty.", "ctypes.", "sqlite3.connect")
-    libraries = tuple(os.path.realpath(path) + os.sep for path in {*sys.path, os.path.dirname(os.__file__)} if path)
+    allowed = {*sys.path, os.path.dirname(os.__file__), "/usr/share/zoneinfo"}
+    libraries = tuple(os.path.realpath(path) + os.sep for path in allowed if path)
     writing, real_path, is_text = os.O_WRONLY | os.O_RDWR | os.O_CREAT, os.path.realpath, str
 
     def watch(event, given):
