@@ -139,8 +139,10 @@ def rules_text(findings: Iterable[Finding], task: str, limit: int, least: int) -
     It is delimited data: no text of a finding can end the block, because it has no angle brackets.
     """
     asked = set(tokens(task[:MAX_TASK]))
-    groups = [group for group in grouped(findings) if len(group) >= max(least, 1)]
-    groups.sort(key=lambda group: (len(group) * (1 + _relevance(group[-1], asked)), group[-1]["order"]), reverse=True)
+    groups = [group for group in grouped(findings) if repetitions(group) >= max(least, 1)]
+    groups.sort(
+        key=lambda group: (repetitions(group) * (1 + _relevance(group[-1], asked)), group[-1]["order"]), reverse=True
+    )
     safe = (group for group in groups if suspicion_of_finding(group[-1]) is None)
     lines = [_rule_line(group) for group, _ in zip(safe, range(max(limit, 0)), strict=False)]
     if not lines:
@@ -150,7 +152,7 @@ def rules_text(findings: Iterable[Finding], task: str, limit: int, least: int) -
 
 
 def _rule_line(group: Sequence[Finding]) -> str:
-    finding, count = group[-1], len(group)
+    finding, count = group[-1], repetitions(group)
     times = "once" if count == 1 else f"{count} times"
     advice, what = finding["suggestion"], finding["description"]
     line = f"- [{finding['category']}, {times}] {f'{advice} ({what})' if advice else what}"

@@ -205,6 +205,15 @@ def test_the_rules_text_has_the_most_repeated_first_and_lifts_what_fits_the_task
     assert notebook.rules_text(min_repetitions=4) == notebook.rules_text(limit=0) == ""
 
 
+@pytest.mark.req("H7")
+def test_what_one_run_found_in_other_words_is_no_repeated_mistake(notebook):
+    for description, suggestion in SAME[:3]:
+        notebook.add(a_finding(description, suggestion), "one run")
+    assert notebook.rules_text().splitlines()[2].startswith("- [other, once]")
+    assert notebook.rules_text(min_repetitions=2) == ""
+    assert notebook.statistics()["repeated"] == 0
+
+
 @pytest.mark.req("H7", "D17")
 @pytest.mark.parametrize("field", ["description", "suggestion", "cause"])
 @pytest.mark.parametrize(
