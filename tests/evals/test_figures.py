@@ -68,6 +68,14 @@ def test_thousands_of_tasks_that_only_one_run_solved_are_compared():
     assert found.chance == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.req("L1")
+def test_a_set_up_of_ones_own_has_a_row_and_no_gain():
+    found = {"mine": results("mine", 1, None), "cot": results("cot", 1, 1)}
+    table = format_table(found, 2, "scripted model")
+    assert [line.split()[0] for line in table[2:4]] == ["cot", "mine"]
+    assert compare_with_baselines(found) == {}
+
+
 @pytest.mark.req("L10")
 def test_a_gain_on_a_handful_of_tasks_may_be_chance():
     for tasks, verdict in ((1, "may be chance"), (4, "may be chance"), (8, "more than chance")):

@@ -79,8 +79,9 @@ def make_row(setup: str, results: Sequence[Result], trials: int) -> Row:
 
 
 def make_rows(results: Mapping[str, Sequence[Result]], trials: int) -> list[Row]:
-    """A row for each set-up, in the order of `SETUPS`."""
-    return [make_row(setup, results[setup], trials) for setup in SETUPS if results.get(setup)]
+    """A row for each set-up: ours in the order of `SETUPS`, then the caller's own."""
+    names = dict.fromkeys((*SETUPS, *results))
+    return [make_row(name, results[name], trials) for name in names if results.get(name)]
 
 
 def _share(results: Sequence[Result], trials: int) -> float:
@@ -175,7 +176,7 @@ def compare_with_baselines(results: Mapping[str, Sequence[Result]]) -> dict[str,
     """Each set-up compared with its baseline, if both were run."""
     found: dict[str, Difference] = {}
     for name, ours in results.items():
-        baseline = SETUPS[name].baseline
+        baseline = SETUPS[name].baseline if name in SETUPS else None
         if baseline is not None and results.get(baseline):
             found[name] = compare_results(results[baseline], ours)
     return found
