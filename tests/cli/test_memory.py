@@ -164,6 +164,21 @@ def test_a_lesson_is_shown_by_its_id_the_beginning_of_it_or_its_name(ids, run_cl
     )
 
 
+@pytest.mark.req("D15", "D16")
+def test_of_several_lessons_with_a_name_the_live_one_is_meant_and_two_are_told_apart(ids, run_cli, refused):
+    with FaissStore("lessons.db") as store:
+        book = LessonBook(store, PLACE)
+        book.add(Lesson(kind="pattern", text="Convert all lengths to metres.", name="lengths"))
+    assert run_cli("show", "lengths", "--json")["text"] == "Convert all lengths to metres."
+    assert run_cli("approve", "lengths", "--json")["text"] == "Convert all lengths to metres."
+    assert status_of(ids[1]) == "superseded"
+    with FaissStore("lessons.db") as store:
+        other = LessonBook(store, PLACE).add(Lesson(kind="preference", text="Show lengths in feet.", name="lengths"))
+    message = refused("forget", "lengths", "--yes")
+    assert "2 lessons are called 'lengths'; give the id of one: " in message
+    assert f"{other.lesson.id} (preference, candidate)" in message
+
+
 @pytest.mark.req("D15")
 def test_the_nearest_lessons_are_found_with_how_near_they_are(ids, run_cli):
     assert WEEKDAY in run_cli("search", "a date for the calendar").splitlines()[1]
@@ -251,6 +266,29 @@ def test_a_change_or_all_that_a_run_changed_is_taken_back(ids, run_cli, refused)
 
 
 @pytest.mark.req("D15")
+def test_the_approval_of_a_former_value_says_what_was_approved(ids, capsys):
+    with FaissStore("lessons.db") as store:
+        new = LessonBook(store, PLACE).add(Lesson(kind="pattern", text="Convert lengths to metres.", name="lengths"))
+    for id in (ids[1], new.lesson.id):  # each supersedes the other, which the history shows, too
+        assert main(["memory", "approve", id, "--store", "lessons.db"]) == 0
+        assert capsys.readouterr().err == "The approval is for exactly these words.\n"
+
+
+@pytest.mark.req("D15", "N2")
+def test_what_a_run_without_a_record_wrote_is_taken_back_and_an_ambiguous_id_takes_back_nothing(ids, run_cli, refused):
+    run_cli("undo", "an older")  # it was never finished
+    assert status_of(ids[0]) == "retired"
+    with FaissStore("lessons.db") as store:
+        LessonBook(store, PLACE).credit(Episode(id=f"{ids[0][:6]}-run", task="Plan it.", success=True, shown=ids[1:2]))
+    assert f"3 ids begin with '{ids[0][:6]}': " in refused("undo", ids[0][:6])
+    with FaissStore("lessons.db") as store:
+        book = LessonBook(store, PLACE)
+        book.add(Lesson(kind="pattern", text="Convert lengths to metres.", name="lengths", sources=["tuesday"]))
+        book.credit(Episode(id="tuesday", task="Add the lengths.", success=True))
+    assert len(run_cli("undo", "tues", "--json")) == 2, "a run that has changes and a record is one run"
+
+
+@pytest.mark.req("D15")
 def test_a_forgotten_lesson_leaves_nothing_in_the_file(ids, run_cli):
     assert run_cli("forget", ids[0], "--yes") == f"Forgot {ids[0]}: {WEEKDAY}\n"
     assert run_cli("forget", ids[1], "--yes", "--json") == {"forgotten": ids[1]}
@@ -306,6 +344,18 @@ def test_without_a_terminal_nothing_is_removed_without_yes(ids, run_cli, refused
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     assert "add --yes" in refused("forget", ids[0])
     assert len(run_cli("list", "--json")) == 3
+
+
+def test_a_lesson_that_somebody_else_forgets_during_the_question_is_an_error_in_a_sentence(ids, capsys, monkeypatch):
+    class Late(Typed):
+        def readline(self) -> str:
+            with FaissStore("lessons.db") as store:
+                LessonBook(store, PLACE).forget(ids[0])
+            return super().readline()
+
+    monkeypatch.setattr(sys, "stdin", Late("y\n"))
+    assert main(["memory", "forget", ids[0], "--store", "lessons.db"]) == 2
+    assert f"langgraph-reflexion: {ids[0]} was deleted in the meantime\n" in capsys.readouterr().err
 
 
 def test_ctrl_c_at_the_question_removes_nothing(ids, run_cli, monkeypatch):

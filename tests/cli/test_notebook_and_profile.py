@@ -139,6 +139,14 @@ def test_a_profile_entry_is_read_edited_and_forgotten(run_cli):
     assert "PostgreSQL" not in run_cli("memory", "list")
 
 
+@pytest.mark.req("D16")
+def test_an_edit_to_a_former_value_that_was_retired_brings_it_back(run_cli):
+    [former] = [one for one in run_cli("memory", "list", "--json") if one["text"] == "We use MySQL."]
+    run_cli("memory", "retire", former["id"])
+    assert run_cli("profile", "edit", "database", "We use MySQL.") == "database: We use MySQL.\n"
+    assert run_cli("profile", "show", "database", "--json")["before"] == ["We use PostgreSQL."]
+
+
 @pytest.mark.parametrize(
     ("argv", "output"),
     [

@@ -35,11 +35,13 @@ class WrongUse(Exception):  # noqa: N818 — the user's mistake, not the program
 
 @contextmanager
 def wrong_values() -> Iterator[None]:
-    """Report a value that the library refuses as wrong use."""
+    """Report a value that the library refuses as wrong use, and an id that was deleted in the meantime."""
     try:
         yield
     except ValueError as error:
         raise WrongUse(summarize(error)) from error
+    except KeyError as error:
+        raise WrongUse(f"{error.args[0]} was deleted in the meantime") from error
 
 
 def summarize(error: BaseException) -> str:

@@ -14,6 +14,7 @@ from langgraph_reflexion.cli.commands import FILTERS
 from langgraph_reflexion.cli.console import WrongUse, count_of, format_value, note, shorten, summarize, wrong_values
 from langgraph_reflexion.cli.stores import Session, namespaces_in, run_verb
 from langgraph_reflexion.memory import Change
+from langgraph_reflexion.memory.evidence import LIVE
 from langgraph_reflexion.memory.history import outcome_of
 
 LESSON_COLUMNS = ("ID", "KIND", "STATUS", "WON", "WITHOUT", "LESSON")
@@ -40,11 +41,15 @@ class BookSession(Session):
         return {name: getattr(self.args, name) for name in FILTERS}
 
     def find(self) -> Lesson:
-        """The lesson with this id, shortened id or name."""
+        """The lesson with this id, shortened id or name. Of several values of a name, the live one is meant."""
         given: str = self.args.id
         lessons = {lesson.id: lesson for lesson in self.book.lessons()}
-        named = next((lesson for lesson in lessons.values() if lesson.name == given), None)
-        return named or lessons[self.full_id(given, lessons, "lesson")]
+        named = [lesson for lesson in lessons.values() if lesson.name == given]
+        named = [lesson for lesson in named if lesson.status in LIVE] or named
+        if len(named) > 1:
+            ids = ", ".join(f"{lesson.id} ({lesson.kind}, {lesson.status})" for lesson in named)
+            raise WrongUse(f"{len(named)} lessons are called {given!r}; give the id of one: {ids}")
+        return named[0] if named else lessons[self.full_id(given, lessons, "lesson")]
 
     def show_changed(self, lesson: Lesson, done: str) -> int:
         """Show a lesson that a command has changed."""
@@ -163,13 +168,15 @@ class BookSession(Session):
     # ------------------------------------------------------------ deciding
 
     def do_approve(self) -> int:
-        lesson = self.book.approve(self.find().id)
-        if why := self.book.history(lesson.id)[-1].why:
-            note(f"The approval is for {why}.")
+        with wrong_values():
+            lesson = self.book.approve(self.find().id)
+            own = [change for change in self.book.history(lesson.id) if change.lesson == lesson.id]
+        note(f"The approval is for {own[-1].why}.")
         return self.show_changed(lesson, "Approved")
 
     def do_retire(self) -> int:
-        return self.show_changed(self.book.retire(self.find().id, self.args.why), "Retired")
+        with wrong_values():
+            return self.show_changed(self.book.retire(self.find().id, self.args.why), "Retired")
 
     def do_restore(self) -> int:
         with wrong_values():
@@ -183,7 +190,8 @@ class BookSession(Session):
             id, text = lesson.id, lesson.text
         if not self.confirm(f"{text}\nDelete it permanently?"):
             return 1
-        self.book.forget(id)
+        with wrong_values():
+            self.book.forget(id)
         return self.show({"forgotten": id}, f"Forgot {id}: {text}")
 
     def do_undo(self) -> int:
@@ -191,9 +199,9 @@ class BookSession(Session):
         if (what is None) == (since is None):
             raise WrongUse("undo takes exactly one of: the id of a change, the id of a run, or --since TIME")
         if what is not None:
-            ids = [run.id for run in self.book.episodes()]
-            if not any(id.startswith(what) for id in ids):
-                ids = [change.id for lesson in self.book.lessons() for change in self.book.history(lesson.id)]
+            changes = [change for lesson in self.book.lessons() for change in self.book.history(lesson.id)]
+            runs = [*(run.id for run in self.book.episodes()), *(change.run for change in changes if change.run)]
+            ids = dict.fromkeys([*runs, *(change.id for change in changes)])
             what = self.full_id(what, ids, "change or run")
         with wrong_values():
             undone = self.book.undo(what, since=since)

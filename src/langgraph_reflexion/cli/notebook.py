@@ -10,6 +10,7 @@ from langgraph_reflexion import ErrorNotebook, Lesson
 from langgraph_reflexion.cli.console import WrongUse, count_of, note, wrong_values
 from langgraph_reflexion.cli.memory import BookSession
 from langgraph_reflexion.cli.stores import Session, run_verb
+from langgraph_reflexion.memory.evidence import LIVE
 
 INTERNAL = ("order", "group")
 """Fields of a finding that only the notebook itself has a use for."""
@@ -75,7 +76,8 @@ class NotebookSession(Session):
             finding = self._find()
             if not self.confirm(f"{finding['description']} Delete it permanently?"):
                 return 1
-            self.notebook.remove(finding["id"])
+            with wrong_values():
+                self.notebook.remove(finding["id"])
             return self.show({"removed": 1}, f"Removed {finding['id']}.")
         age = count_of(args.older_than, "day")
         if not self.confirm(f"Delete the findings of {self.place} older than {age} permanently?"):
@@ -138,10 +140,12 @@ class ProfileSession(BookSession):
         entry, text = self._find_entry(), self.args.text
         with wrong_values():
             lesson = Lesson(kind=entry.kind, name=entry.name, when=entry.when, text=text, origin="told")
-        written = self.book.add(lesson)
-        if written.action in ("refused", "quarantined"):
-            raise WrongUse(f"{text!r} is {written.action}: {written.reason}")
-        edited = next(new for new in self.book.profile() if (new.kind, new.name) == (entry.kind, entry.name))
+            written = self.book.add(lesson)
+            edited = written.kept
+            if edited is None:
+                raise WrongUse(f"{text!r} is {written.action}: {written.reason}")
+            if edited.status not in LIVE:  # a former value that a person retired
+                edited = self.book.restore(edited.id)
         return self.show(edited, f"{edited.name}: {edited.text}")
 
     def do_forget(self) -> int:
@@ -149,8 +153,9 @@ class ProfileSession(BookSession):
         if not self.confirm(f"{entry.text} Delete it permanently?"):
             return 1
         former = self._former(entry)
-        for lesson in (*former, entry):
-            self.book.forget(lesson.id)
+        with wrong_values():
+            for lesson in (*former, entry):
+                self.book.forget(lesson.id)
         data = {"forgotten": entry.name, "entries": len(former) + 1}
         return self.show(data, f"Forgot {entry.name}, with {count_of(len(former), 'former value')}.")
 
