@@ -25,7 +25,7 @@ _CLAUSE_END = re.compile(r"[.;,!?](?=\s)|[。；，！？\n]")
 def forget(shelf: Shelf, lesson: str) -> Plan[None]:
     """Remove a lesson, its evidence, its changes and its words in the episodes it came from; damaged ones too.
 
-    A pattern with the same text is deleted too.
+    A pattern that has or had one of its texts is deleted too.
     """
     if not may_be_an_id(lesson) or (yield from read_items(shelf.lessons, [lesson])) == [None]:
         raise KeyError(lesson)
@@ -40,19 +40,22 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
     items = {item.key: item for item in (yield from read_items(shelf.lessons, meant)) if item is not None}
     items |= yield from shelf.current_items()
     meant = [id for id in meant if id in items]
-    patterns = [key for id in meant for key, item in items.items() if _repeats(item, items[id])]
-    ops: list[Op] = []
-    hashes: set[str] = set()
+    about: dict[str, list[Item]] = {}
     texts: dict[str, list[str]] = {}
-    gone = list(dict.fromkeys([*meant, *patterns]))
-    for id in gone:
-        about = yield from items_in(shelf.evidence_of(id))
-        values = [items[id].value, *(item.value.get(side) for item in about for side in ("before", "after"))]
+    for id in [*meant, *(key for key, item in items.items() if key not in meant and _summarizes(item, meant))]:
+        about[id] = yield from items_in(shelf.evidence_of(id))
+        values = [items[id].value, *(item.value.get(side) for item in about[id] for side in ("before", "after"))]
         given = (value.get("text") for value in values if isinstance(value, dict))
         texts[id] = [text for text in given if isinstance(text, str)]
+    said = {fold(text) for id in meant for text in texts[id]}
+    texts = {id: its for id, its in texts.items() if id in meant or not said.isdisjoint(map(fold, its))}
+    ops: list[Op] = []
+    hashes: set[str] = set()
+    gone = list(texts)
+    for id in gone:
         its_hashes = sorted({hash_of(fold(text)) for text in texts[id]})
         hashes.update(its_hashes)
-        ops += [*drop([items[id], *about]), PutOp(shelf.evidence, id, None)]
+        ops += [*drop([items[id], *about[id]]), PutOp(shelf.evidence, id, None)]
         ops.append(put(shelf.forgotten, id, {"at": shelf.clock().isoformat(), "words": its_hashes}))
     # Only the latest sources of a lesson are recorded, so every episode that may contain its text is read.
     ops += without_texts(shelf, (yield from items_in(shelf.episodes)) if gone else [], hashes, texts)
@@ -63,7 +66,7 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
     patterns_since = [
         key
         for key, item in (yield from shelf.current_items()).items()
-        if key not in gone and any(_repeats(item, items[id]) for id in gone)
+        if key not in gone and _summarizes(item, gone) and fold(str(item.value.get("text"))) in said
     ]
     if patterns_since:
         yield from forget_all(shelf, patterns_since)
@@ -92,12 +95,12 @@ def forgotten_hashes(forgotten: Iterable[Item]) -> set[str]:
     return {hash for item in forgotten if isinstance(hashes := item.value.get("words"), list) for hash in hashes}
 
 
-def _repeats(pattern: Item, lesson: Item) -> bool:
-    """Whether a pattern that summarizes a lesson has the lesson's own text."""
-    text, supersedes = pattern.value.get("text"), pattern.value.get("supersedes")
-    if pattern.value.get("kind") != "pattern" or not isinstance(supersedes, list) or lesson.key not in supersedes:
-        return False
-    return isinstance(text, str) and fold(text) == fold(str(lesson.value.get("text")))
+def _summarizes(item: Item, lessons: Collection[str]) -> bool:
+    """Whether an item is a pattern that summarizes one of these lessons."""
+    supersedes = item.value.get("supersedes")
+    return (
+        item.value.get("kind") == "pattern" and isinstance(supersedes, list) and any(id in lessons for id in supersedes)
+    )
 
 
 def _without_texts(episode: Episode, hashes: Collection[str], texts: Mapping[str, list[str]]) -> Episode:

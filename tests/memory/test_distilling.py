@@ -244,6 +244,22 @@ def test_a_pattern_in_the_words_of_a_lesson_that_is_being_forgotten_is_removed_t
     assert text not in {lesson.text for lesson in book.lessons()}
 
 
+@pytest.mark.fast_cases(2)
+@pytest.mark.req("D15")
+@pytest.mark.parametrize("reworded", ["rule", "pattern"])
+def test_a_pattern_that_has_or_had_an_earlier_wording_of_a_forgotten_lesson_is_forgotten_too(
+    book: LessonBook, reworded: str
+) -> None:
+    members = a_few(book)
+    [pattern] = book.distill()
+    [mine] = [lesson.id for lesson in members if lesson.text == pattern.text]
+    better = f"{pattern.text[:-1]} and the free rooms."
+    assert kept(book, better, "e7", kind=reworded).id == (mine if reworded == "rule" else pattern.id)
+    book.forget(mine)
+    left = [str(item.value) for item in book.store.search(book.namespace, limit=1000)]
+    assert not [value for value in left if pattern.text[:-1] in value]
+
+
 def test_no_lesson_has_to_go_for_a_summary(book_on: Any) -> None:
     book: LessonBook = book_on(InMemoryStore(), max_kept=4)
     a_few(book)
