@@ -168,22 +168,25 @@ def _reason_to_distrust(lesson: Lesson, tidied: Lesson, foreign: Foreign) -> str
 def duplicate_and_opposites(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> tuple[Item | None, list[str]]:
     """The item that a new lesson duplicates, or `None`, and the ids of those that advise the opposite.
 
-    A duplicate has the same id, the same text in another spelling, or nearly the same words. A superseded item with the
-    same id counts only if there is no live duplicate.
+    A duplicate has the same id, the same text in another spelling or, if it is live, nearly the same words. One that is
+    superseded counts only by its id, and only if there is no live duplicate.
     """
     words = set(tokens(new.text))
     shared = shelf.index.sharing(words)
-    known = [(n, items[item.key]) for n, item in shared if item.key in items and is_live(items[item.key])]
-    near = sorted(known, key=lambda pair: (-pair[0], pair[1].key))
+    known = [(n, items[item.key]) for n, item in shared if item.key in items]
+    near = sorted((pair for pair in known if is_live(pair[1])), key=lambda pair: (-pair[0], pair[1].key))
     opposites = [item.key for _, item in near[:COMPARED] if opposed(item.value["text"], new.text)]
     same_id = items.get(new.id)
     if same_id is not None and (new.name or same_id.value.get("status") != "superseded"):
         return same_id, opposites
     of_kind = [item for n, item in near if 2 * n >= len(words) and item.value.get("kind") == new.kind]
     of_kind = [item for item in of_kind if item.key not in new.supersedes]
-    spelled = (item for item in of_kind if fold(item.value["text"]) == fold(new.text))
-    if (duplicate := next(spelled, None)) is not None:
-        return duplicate, opposites
+    set_aside = (
+        item for n, item in known if n == len(words) and item.value.get("status") in ("retired", "quarantined")
+    )
+    for item in (*of_kind, *(item for item in set_aside if item.value.get("kind") == new.kind)):
+        if fold(str(item.value.get("text"))) == fold(new.text):
+            return item, opposites
     if new.status != "candidate" or new.name is not None:  # under a name, other words are a correction
         return same_id, opposites
     bound = [item for item in of_kind if has_same_tool(new, item.value)]

@@ -90,6 +90,17 @@ def test_the_history_of_a_named_entry_begins_with_all_its_former_values(book: Le
     assert [change.action for change in former] == ["added", "added", "superseded", "superseded"]
 
 
+@pytest.mark.req("D15", "D16")
+def test_a_better_wording_that_a_person_retired_stays_retired_when_it_is_learned_again(book: LessonBook) -> None:
+    better = "Check a proposed slot against all busy times of the guests."
+    book.add(a_rule("Check a proposed slot against the busy times.", sources=["r1"]))
+    kept = book.add(a_rule(better, sources=["r2"])).lesson
+    assert kept is not None
+    book.retire(kept.id, "wrong")
+    assert book.add(a_rule(f"{better[:-1]}!", sources=["r3"])).reason == "it is known and retired"
+    assert [(lesson.id, lesson.status) for lesson in book.lessons()] == [(kept.id, "retired")]
+
+
 def test_only_what_is_set_aside_is_restored(book: LessonBook, mine: str) -> None:
     with pytest.raises(ValueError, match="candidate"):
         book.restore(mine)
