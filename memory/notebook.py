@@ -29,8 +29,8 @@ class ErrorNotebook:
     """The findings of one namespace of a store, under `(*namespace, "notebook")`.
 
     Each method has an async twin whose name begins with `a`. Findings are dictionaries in the auditor's format. If
-    there are more than `max_kept`, the oldest are deleted. Fields of the namespace are filled from `context`, as in a
-    run.
+    there are more than `max_kept` findings or recorded runs, the oldest are deleted. Fields of the namespace are filled
+    from `context`, as in a run.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class ErrorNotebook:
                 made[id] = self._new_finding(tidy, [*known, *made.values()], session, score, id, doubt)
         new = bool(session) and session not in {other["session"] for other in sessions}
         about = {"type": "session", "session": session, "score": score, "at": self._clock().isoformat()}
-        yield from self._save(known, list(made.values()), about if new else None)
+        yield from self._save(known, list(made.values()), sessions, about if new else None)
         return list(made.values())
 
     record, arecord = both(_record)
@@ -208,13 +208,21 @@ class ErrorNotebook:
             "why": doubt or "",
         }
 
-    def _save(self, known: list[Finding], made: list[Finding], session: Mapping[str, Any] | None = None) -> Plan[None]:
+    def _save(
+        self,
+        known: list[Finding],
+        made: list[Finding],
+        sessions: Collection[Mapping[str, Any]] = (),
+        session: Mapping[str, Any] | None = None,
+    ) -> Plan[None]:
         ops = [put(self._place, finding["id"], finding) for finding in made]
+        too_many = len(known) + len(made) - self._max_kept
+        gone = [finding["id"] for finding in [*known, *made][: max(too_many, 0)]]
         if session is not None:
             ops.append(put(self._place, _session_key(session["session"]), dict(session)))
-        too_many = len(known) + len(made) - self._max_kept
-        ops += [PutOp(self._place, finding["id"], None) for finding in [*known, *made][: max(too_many, 0)]]
-        yield [*ops]
+            ended = sorted(sessions, key=lambda other: other["at"])[: max(len(sessions) + 1 - self._max_kept, 0)]
+            gone += [_session_key(other["session"]) for other in ended]
+        yield [*ops, *(PutOp(self._place, key, None) for key in gone)]
 
 
 def _doubt_of(tidy: Finding, foreign: Foreign) -> str | None:

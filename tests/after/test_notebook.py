@@ -144,6 +144,15 @@ def test_the_oldest_go_when_there_are_too_many(on, store):
         ErrorNotebook(store, on.NAMESPACE, max_kept=0)
 
 
+@pytest.mark.req("H6", "K5")
+def test_the_oldest_recorded_runs_go_when_there_are_too_many(on, store):
+    notebook = ErrorNotebook(store, on.NAMESPACE, max_kept=3)
+    for number in range(6):
+        notebook.record(f"run-{number}", 10 * number, [])
+    assert len(store.search(on.NAMESPACE, limit=10)) == 3
+    assert (notebook.statistics()["sessions"], notebook.statistics()["mean_score"]) == (3, 40)
+
+
 SAME = [
     ("The search tool was called with an empty query.", "Ask for the name before you call the search tool."),
     ("The search tool was called with an empty query string.", "Ask for the name first, then search."),
