@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -194,13 +195,15 @@ def _improvement_text(parts: Parts, last: Attempt) -> str:
 
 def _run(call: WorkerCall, text: str, calls: CallBudget) -> Waits[WorkerReply]:
     worker, budget, state = call.trial.worker, call.parts.budget, call.state
+    # Copies, because a worker may edit the messages that it is given, and the next attempt is given them too.
+    prompt = [message.model_copy(update={"content": deepcopy(message.content)}) for message in call.prompt]
     view: dict[str, Any] = {
-        "messages": call.prompt,
+        "messages": prompt,
         "attempt": state["tally"]["attempts"] + 1,
         "attempts": state["attempts"],
         "reflections": state["reflections"],
     }
-    given = yield from worker.build_input(call.prompt, text, view, budget.seconds_left(state))
+    given = yield from worker.build_input(prompt, text, view, budget.seconds_left(state))
     limits = (budget.seconds_left(state), budget.limits.tool_timeout)
     seconds = min((limit for limit in limits if limit is not None), default=None)
     final = yield from worker.call(given, call.config, seconds, calls)

@@ -413,6 +413,25 @@ def test_a_graph_that_keeps_its_thread_starts_each_attempt_without_the_one_befor
     assert [len(texts) for texts in seen] == ([1, 1, 1] if strategy == "none" else [1, 2, 2])
 
 
+@pytest.mark.req("I10")
+@pytest.mark.parametrize("content", ["Is it so?", [{"type": "text", "text": "Is it so?"}]], ids=["text", "blocks"])
+def test_a_worker_that_edits_its_messages_edits_neither_the_task_nor_the_next_attempt(content: Any) -> None:
+    seen: list[str] = []
+
+    def node(state: MessagesState) -> dict[str, Any]:
+        asked = state["messages"][-1]
+        seen.append(asked.text)
+        if isinstance(asked.content, list):
+            asked.content[0]["text"] += " Think."
+        else:
+            asked.content += " Think."
+        return {"messages": [AIMessage("no")]}
+
+    worker = StateGraph(MessagesState).add_node("node", node).add_edge(START, "node").compile()
+    result = create_trial_graph(worker, [right], strategy="none").invoke({"messages": [("user", content)]})
+    assert [result["messages"][0].text, *seen] == ["Is it so?"] * 4
+
+
 @pytest.mark.req("J5")
 def test_the_structured_response_of_an_agent_is_its_answer_though_its_last_message_is_prose(made) -> None:
     class Slots(MessagesState):
