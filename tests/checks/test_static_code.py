@@ -31,6 +31,7 @@ def verdict_on(code, *forbid):
         "f, g = eval, len",
         "list(map(eval, ['1']))",
         "import builtins\nbuiltins.eval('1')",
+        "from builtins import eval as harmless\nharmless('1')",
         "from os import *",
         "def f(eval=eval): return eval('1')",
         "if (e := eval): e('1')",

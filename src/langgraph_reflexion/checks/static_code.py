@@ -91,7 +91,7 @@ def _imports(node: ast.Import | ast.ImportFrom) -> list[str]:
     """The full names of what is imported, without what is relative to the code's own place."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
-    return [] if node.level else [f"{node.module}.{alias.name}" for alias in node.names]
+    return [] if node.level else [f"{node.module}.{alias.name}".removeprefix("builtins.") for alias in node.names]
 
 
 def _imported_names(tree: ast.AST) -> dict[str, str]:
