@@ -183,10 +183,22 @@ def _answer(store: BaseStore, request: Request) -> Any:
     while True:
         try:
             return store.batch(ops)
+        except NotImplementedError:
+            if not any(isinstance(op, SearchOp) and op.offset for op in ops):
+                raise
+            return _batch_without_offsets(store, ops)
         except RuntimeError as fault:
             tries += 1
             if tries > TRIES or not _changed_meanwhile(fault):
                 raise
+
+
+def _batch_without_offsets(store: BaseStore, ops: list[Op]) -> list[Any]:
+    """The results from a store whose searches cannot skip items, such as MongoDB's: it also finds the skipped ones."""
+    skipped = [op.offset if isinstance(op, SearchOp) else 0 for op in ops]
+    whole = [op._replace(limit=op.limit + op.offset, offset=0) if isinstance(op, SearchOp) else op for op in ops]
+    results: list[Any] = store.batch(whole)
+    return [found[many:] if many else found for found, many in zip(results, skipped, strict=True)]
 
 
 async def _aanswer(store: BaseStore, request: Request) -> Any:

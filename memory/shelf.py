@@ -115,7 +115,8 @@ class Shelf:
         self.evidence: Namespace = (*namespace, "evidence")
         self.notes: Namespace = (*self.evidence, NOTES)
         self.forgotten: Namespace = (*self.evidence, FORGOTTEN)
-        embeddings = getattr(store, "embeddings", self)  # a store that does not say may have some
+        unknown = self if getattr(store, "index_config", self) else None  # a store that says nothing may have some
+        embeddings = getattr(store, "embeddings", unknown)
         self.has_vectors = embeddings is not None and not getattr(embeddings, "spelling_only", False)
         """Whether the store may find lessons by meaning."""
 

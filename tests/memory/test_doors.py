@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from langgraph.store.base import BaseStore, Op, Result
+from langgraph.store.base import BaseStore, Op, Result, SearchOp
 from langgraph.store.memory import InMemoryStore
 
 from example_lessons import SLOT, a_rule
-from langgraph_reflexion.memory import Indexes, LessonBook
+from langgraph_reflexion.memory import Indexes, LessonBook, access
 from langgraph_reflexion.schemas import Episode
 
 
@@ -80,6 +80,52 @@ async def test_a_store_without_async_methods_is_called_in_a_thread() -> None:
     assert [lesson.text for lesson in await LessonBook(store).alessons()] == [SLOT]
     assert threading.get_ident() not in store.threads
     assert store.threads
+
+
+class NoneSkipped(InMemoryStore):
+    """A store whose searches cannot skip items. Nor can those of `MongoDBStore`, with this error."""
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        given = list(ops)
+        if any(isinstance(op, SearchOp) and op.offset for op in given):
+            raise NotImplementedError("offset is not implemented")
+        return super().batch(given)
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        return self.batch(ops)
+
+
+async def test_a_store_whose_searches_cannot_skip_items_is_read_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "PAGE", 2)
+    store, plain = NoneSkipped(), InMemoryStore()
+    for book in (LessonBook(store), LessonBook(plain)):
+        for noun in ("violin", "glacier", "tractor", "lantern", "harbour"):
+            book.add(a_rule(f"Polish the {noun} before the guests of the {noun} arrive."))
+    everything = {lesson.id for lesson in LessonBook(plain).lessons()}
+    assert len(everything) == 5
+    assert {lesson.id for lesson in LessonBook(store).lessons()} == everything
+    assert {lesson.id for lesson in await LessonBook(store).alessons()} == everything
+    assert LessonBook(store).stats() == LessonBook(plain).stats()
+
+
+def test_a_store_without_an_index_is_not_asked_for_vectors(caplog: pytest.LogCaptureFixture) -> None:
+    class Unindexed(InMemoryStore):
+        """As `MongoDBStore` and `RedisStore` are without an index."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            del self.embeddings
+            self.index_config = {}  # type: ignore[typeddict-item]
+
+        def batch(self, ops: Iterable[Op]) -> list[Result]:
+            given = list(ops)
+            assert not any(isinstance(op, SearchOp) and op.query for op in given)
+            return super().batch(given)
+
+    book = LessonBook(Unindexed())
+    book.add(a_rule())
+    assert len(book.recall("Propose a slot that is not busy.")) == 1
+    assert not caplog.records
 
 
 async def test_a_store_with_async_methods_is_never_called_by_the_others() -> None:
