@@ -18,7 +18,9 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import (
     AgentMiddleware,
     HumanInTheLoopMiddleware,
+    after_agent,
     after_model,
+    before_agent,
     dynamic_prompt,
     hook_config,
     wrap_model_call,
@@ -26,7 +28,7 @@ from langchain.agents.middleware import (
 )
 from langchain.agents.structured_output import StructuredOutputValidationError, ToolStrategy
 from langchain_core import messages
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.event_hooks import register_serde_event_listener
@@ -390,6 +392,52 @@ def test_a_run_that_has_stopped_stays_so_if_another_middleware_sends_its_last_me
     ours = ReflexionMiddleware(checks=[not_ten], limits=Limits(max_attempts=1))
     result = create_agent(model, [search], middleware=[ours, ask_for_source]).invoke(TASK, {"recursion_limit": 50})
     assert (result["outcome"].stop_reason, len(model.asked)) == ("max_attempts", 1)
+
+
+@pytest.mark.req("M2")
+@pytest.mark.parametrize("takes_call", [True, False])
+def test_results_are_observed_once_if_another_middleware_takes_the_next_decision_away(takes_call):
+    @after_model(can_jump_to=["model"])
+    def guard(state: Any, _runtime: Any) -> Any:
+        reply = state["messages"][-1]
+        is_wrong = "Wednesday" in str(reply.tool_calls) or reply.text == "10:00"
+        return {"messages": [RemoveMessage(id=reply.id)], "jump_to": "model"} if is_wrong else None
+
+    taken = call("search", query="Wednesday") if takes_call else say("10:00")
+    model = RoleModel([call("search", query="2026-03-03"), taken, say("11:00")], ADVICE)
+    result = create_agent(model, [search], middleware=[ReflexionMiddleware(), guard]).invoke(TASK)
+    assert [failure.signal for failure in result["outcome"].failures] == ["tool_error"]
+    assert [question.role for question in model.asked] == ["decide", "reflect", "decide", "decide"]
+
+
+@pytest.mark.req("M2")
+def test_a_run_has_one_outcome_and_one_episode_if_another_middleware_jumps_to_the_end_after_it():
+    @after_agent(can_jump_to=["end"])
+    def guard(state: Any, _runtime: Any) -> Any:
+        answer = state["messages"][-1]
+        return {"messages": [AIMessage("No.", id=answer.id)], "jump_to": "end"} if answer.text != "No." else None
+
+    store = InMemoryStore()
+    ours = ReflexionMiddleware(checks=[not_ten])
+    result = create_agent(hours(), [search], middleware=[guard, ours], store=store).invoke(TASK)
+    assert (result["messages"][-1].text, result["outcome"].status) == ("No.", "success")
+    assert len(LessonBook(store).episodes()) == 1
+
+
+@pytest.mark.req("M2")
+def test_each_run_of_a_thread_starts_anew_if_another_middleware_jumps_past_its_start():
+    @before_agent(can_jump_to=["model"])
+    def skip(_state: Any, _runtime: Any) -> Any:
+        return {"jump_to": "model"}
+
+    store = InMemoryStore()
+    agent = create_agent(
+        RoleModel(say("11:00")), [], middleware=[skip, ReflexionMiddleware()], checkpointer=InMemorySaver(), store=store
+    )
+    for number in (1, 2):
+        result = agent.invoke({"messages": [("user", f"Task {number}.")]}, {"configurable": {"thread_id": "1"}})
+        assert len(result["outcome"].attempts) == 1
+    assert {episode.task for episode in LessonBook(store).episodes()} == {"Task 1.", "Task 2."}
 
 
 @pytest.mark.req("M1")

@@ -40,7 +40,9 @@ from langgraph_reflexion.middleware.state import (
     RunState,
     ended_by_another,
     is_resumed,
+    is_unstarted,
     mark_as_tool_error,
+    new_results,
     private_state,
     read_state,
     removal_of,
@@ -202,7 +204,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
     ) -> Waits[ExtendedModelResponse[Any]]:
         """Read the results of the last decision, reflect if needed, and make and check the next decision."""
         values = cast("dict[str, Any]", request.state)
-        if not values.get("reflexion"):  # another middleware jumped past `before_agent`
+        if is_unstarted(values.get("reflexion"), config):
             values = {**values, "reflexion": self._begin(values, config)["reflexion"]}
         state, node = self._read(values, config), values["reflexion"]["next"]
         model = HandlerModel(request, handler, f"{state['about']['id']}-{len(state['messages'])}")
@@ -218,9 +220,10 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         removed = removal_of_pending(state) if node in AFTER_CHECK[:2] else []
         is_over = node == "finish" and bool(state["stop"])  # and another middleware sent its last message back
         if node in ("check", "finish") and not is_over:  # it sent the answer back, or put calls in its place
-            _, answers = last_turn_anywhere(state["messages"])
-            node = "tool" if any(answer.name in tools.own for answer in answers) else "decide"
-        first = "observe" if node in ("tool", "direct") else "decide" if node == OVER else node
+            node = "tool" if any(answer.name in tools.own for answer in new_results(state)) else "decide"
+        if node in ("tool", "direct"):
+            node = "observe" if new_results(state) else "decide"  # it took the calls away
+        first = "decide" if node == OVER else node
         gone = {message.id for message in removed}
         conversation = [message for message in request.messages if message.id not in gone]
         node, state = yield from run_nodes(parts, config, state, first, ("tool", "check", "finish"), conversation)
@@ -298,9 +301,10 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _finish(self, values: Mapping[str, Any], config: RunnableConfig) -> Waits[Update | None]:
         """Write the outcome, the episode and the credit. A tool's direct answer is checked first."""
-        private = values.get("reflexion")
-        if not private or private["next"] == OVER:  # another middleware jumped past `before_agent`
+        if is_unstarted(values.get("reflexion"), config):
             values = {**values, "reflexion": self._begin(values, config)["reflexion"]}
+        elif values["reflexion"]["next"] == OVER:  # another middleware's jump to the end runs this hook again
+            return None
         state, node, parts = self._read(values, config), values["reflexion"]["next"], self._parts
         turn, answers = last_turn_anywhere(state["messages"])
         if node == "direct" and turn is not None and answers:
@@ -322,7 +326,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         ended = yield from finish(parts, with_current_message(state), config)
         update: Update = {
             "outcome": cast("Update", ended)["outcome"],
-            "reflexion": {**values["reflexion"], "next": OVER},
+            "reflexion": private_state(state, OVER, config),
         }
         if state["stop"] and values.get("structured_response") is not None:  # rejected, and no attempt is left
             update["structured_response"] = None

@@ -26,6 +26,7 @@ from langgraph_reflexion.state import (
     RunFields,
     State,
     Update,
+    last_turn_anywhere,
     read_channels,
     with_update,
     write_channels,
@@ -106,6 +107,18 @@ def is_resumed(private: RunState, config: RunnableConfig) -> bool:
     """Whether the agent was called since this was written, to resume after a pause or a crash."""
     step, first = steps_of(config) or (0, 0)
     return private.get("step", step) < first
+
+
+def is_unstarted(private: RunState | None, config: RunnableConfig) -> bool:
+    """Whether another middleware jumped past `before_agent`, so that at most an earlier run was started here."""
+    return not private or (private["next"] == OVER and is_resumed(private, config))
+
+
+def new_results(state: State) -> list[ToolMessage]:
+    """The results of the last turn's calls, if the model has not seen them yet."""
+    ids = [message.id for message in state["messages"]]
+    seen = ids.index(state["asked_on"]) + 1 if state["asked_on"] in ids and state["asked_on"] is not None else 0
+    return last_turn_anywhere(state["messages"][seen:])[1]
 
 
 def reply_in(state: State) -> AIMessage | None:
