@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from langgraph_reflexion.driver import Wait, call_function, model_named
+from langgraph_reflexion.driver import Wait, call_function, model_named, silent_config
 from langgraph_reflexion.memory.access import Plan
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import SHOWN, Lesson
-
-if TYPE_CHECKING:
-    from langchain_core.runnables import RunnableConfig
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +19,7 @@ def ask(model: Any, question: str, name: str) -> Wait:
     model = model_named(model) if isinstance(model, str) else model
     if not hasattr(model, "invoke"):
         return call_function(f"The function given as `{name}`", model, question)
-    config: RunnableConfig = {"run_name": name, "tags": ["nostream"]}
+    config = silent_config({}, run_name=name)
     return Wait(lambda: model.invoke(question, config), lambda: model.ainvoke(question, config))
 
 

@@ -24,7 +24,7 @@ from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined] # re-exported from there
 
-from langgraph_reflexion.driver import Waits, await_result, in_thread, is_async, run_async, run_sync
+from langgraph_reflexion.driver import Waits, await_result, in_thread, is_async, run_async, run_sync, silent_config
 from langgraph_reflexion.schemas import Failure, Usage
 from langgraph_reflexion.state import read_channels, write_channels
 from langgraph_reflexion.text.literals import mask_secrets
@@ -147,9 +147,8 @@ def silent_graph_config(config: RunnableConfig, *, recursion_limit: int, context
     """The config for a graph called inside a node, so that no stream of messages or events shows it."""
     runtime = replace(runtime_of(config), stream_writer=lambda _event: None)
     inside = {**configurable_of(config), "__pregel_runtime": runtime if context else replace(runtime, context=None)}
-    tags, callbacks = [*(config.get("tags") or []), "nostream"], _without_message_streams(config.get("callbacks"))
-    changes = {"configurable": inside, "tags": tags, "callbacks": callbacks, "recursion_limit": recursion_limit}
-    return cast("RunnableConfig", {**config, **changes})
+    callbacks = _without_message_streams(config.get("callbacks"))
+    return silent_config(config, configurable=inside, callbacks=callbacks, recursion_limit=recursion_limit)
 
 
 def context_without_run() -> contextvars.Context:

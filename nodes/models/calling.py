@@ -20,7 +20,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.errors import GraphBubbleUp
 from pydantic import BaseModel, ValidationError
 
-from langgraph_reflexion.driver import Wait, Waits, either, pause
+from langgraph_reflexion.driver import Wait, Waits, either, pause, silent_config
 from langgraph_reflexion.nodes.exceptions import cause_of, is_lost_connection, pause_before
 from langgraph_reflexion.nodes.host import silent_graph_config
 from langgraph_reflexion.nodes.models.choice import Model
@@ -155,11 +155,6 @@ def _valid_calls(message: AIMessage) -> tuple[list[Any], list[Any]]:
             broken = {"name": str(name or ""), "args": str(args), "id": call_id, "error": error}
             invalid.append({**broken, "type": "invalid_tool_call"})
     return calls, invalid
-
-
-def silent_config(config: RunnableConfig, **changes: Any) -> RunnableConfig:
-    """The config, with these changes, under which a model call streams nothing to the user."""
-    return cast("RunnableConfig", {**config, "tags": [*(config.get("tags") or []), "nostream"], **changes})
 
 
 def raise_control_flow(error: BaseException) -> None:

@@ -15,7 +15,7 @@ from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from langgraph_reflexion.driver import Waits
+from langgraph_reflexion.driver import Waits, silent_config
 from langgraph_reflexion.nodes.exceptions import describe, misfits, model_fault, status_of
 from langgraph_reflexion.nodes.models.calling import (
     COST_OF_NO_REPLY,
@@ -25,7 +25,6 @@ from langgraph_reflexion.nodes.models.calling import (
     call_model,
     metered,
     raise_control_flow,
-    silent_config,
 )
 from langgraph_reflexion.nodes.models.choice import Model, enforces_schemas, map_chat_models
 from langgraph_reflexion.nodes.tools.arguments import json_schema_check, wrong_schema

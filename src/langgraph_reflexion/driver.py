@@ -2,7 +2,8 @@
 
 Code that waits is written once, as a generator. It yields a `Wait`, which holds a sync and an async function for one
 result, and receives that result from the `yield`. `run_sync` and `run_async` drive it. An exception is raised at the
-`yield`, where the generator can handle it. A model may be given by its name (`model_named`).
+`yield`, where the generator can handle it. A model may be given by its name (`model_named`), and called without being
+shown to the user (`silent_config`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from langgraph_reflexion.errors import ModelError
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
+    from langchain_core.runnables import RunnableConfig
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -236,6 +238,17 @@ async def await_result(awaitable: Awaitable[Any]) -> Any:
     """Return the result of a function under `ainvoke`, even if it is a lambda around an async function."""
     result = await awaitable
     return await result if inspect.isawaitable(result) else result
+
+
+def silent_config(config: RunnableConfig, **changes: Any) -> RunnableConfig:
+    """The config, with these changes, for a model call that the user does not see.
+
+    The tag keeps its tokens out of LangGraph's stream of messages, and the metadata keeps them out of the front ends of
+    AG-UI, such as CopilotKit.
+    """
+    tags = [*(config.get("tags") or []), "nostream"]
+    metadata = {**(config.get("metadata") or {}), "emit-messages": False, "emit-tool-calls": False}
+    return cast("RunnableConfig", {**config, "tags": tags, "metadata": metadata, **changes})
 
 
 def model_named(name: str, **settings: Any) -> BaseChatModel:

@@ -113,8 +113,10 @@ def test_every_call_except_decisions_is_quiet_and_has_its_own_name():
     called = []
 
     class Listener(BaseCallbackHandler):
-        def on_chat_model_start(self, serialized, messages, *, tags=None, name=None, **kwargs):
+        def on_chat_model_start(self, serialized, messages, *, tags=None, metadata=None, name=None, **kwargs):
             called.append((name, "nostream" in (tags or [])))
+            hidden_by_agui = [metadata.get(key) is False for key in ("emit-messages", "emit-tool-calls")]
+            assert hidden_by_agui == ["nostream" in (tags or [])] * 2
 
     class Hour(BaseModel):
         hour: int
