@@ -230,6 +230,14 @@ def test_the_runs_are_listed_the_newest_first_with_what_they_were_shown_and_wrot
     assert (run["id"], len(run["written"])) == ("tuesday", 1)
 
 
+@pytest.mark.req("N2")
+def test_a_list_of_runs_says_what_a_run_wrote_as_its_explanation_does(ids, run_cli):
+    with FaissStore("lessons.db") as store:  # it is not among the sources, of which a lesson keeps a few
+        LessonBook(store, PLACE).credit(Episode(id="tuesday", task="Add the lengths.", success=True, written=ids[2:]))
+    [run] = run_cli("runs", "--limit", "1", "--json")
+    assert run["written"] == run_cli("explain", "tuesday", "--json")["written"] == ids[2:]
+
+
 def test_the_evidence_of_a_lesson_is_shown_next_to_it(run_cli):
     failed = Failure(signal="tool_error", evidence="busy_times failed: '3 March' is not a weekday")
     with FaissStore("lessons.db") as store:

@@ -105,7 +105,7 @@ class BookSession(Session):
     def do_runs(self) -> int:
         lessons, data, rows = self.book.lessons(), [], []
         for run in self.book.episodes(self.args.limit):
-            wrote = [lesson.id for lesson in lessons if run.id in lesson.sources]
+            wrote = [lesson.id for lesson in lessons if lesson.id in run.written or run.id in lesson.sources]
             data.append({**vars(run), "written": wrote})
             when, counts = format_value(run.created_at), (str(len(run.shown)), str(len(wrote)))
             rows.append((run.id, when, outcome_of(run), *counts, run.task))

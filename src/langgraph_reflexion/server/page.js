@@ -252,7 +252,7 @@ function lessonRow(lesson, open) {
 }
 
 const ending = (run) => (run.status === "unverified" && run.success !== null ? (run.success ? "success" : "failure") : run.status);
-const written = (run) => lessons.filter((lesson) => lesson.sources.includes(run.id));
+const written = (run) => lessons.filter((lesson) => run.written.includes(lesson.id) || lesson.sources.includes(run.id));
 
 function showRuns(open) {
   const head = ["Task", "Ended", "When", "Shown", "Broke on", "Taught"];
