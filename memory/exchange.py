@@ -32,7 +32,7 @@ from langgraph_reflexion.memory.items import (
 )
 from langgraph_reflexion.memory.screening import suspicion_of
 from langgraph_reflexion.memory.shelf import Shelf, retry_without_vectors
-from langgraph_reflexion.schemas import TEXTS, Lesson
+from langgraph_reflexion.schemas import TEXTS, Lesson, LessonStatus
 from langgraph_reflexion.text.json_text import escape_invisible, unique_keys, valid_text
 from langgraph_reflexion.text.tokens import fold
 
@@ -166,8 +166,8 @@ def _parse_lines(shelf: Shelf, lines: Iterable[str], strict: bool, untrusted: bo
 def _parse_line(shelf: Shelf, line: str, untrusted: bool) -> Line:
     """The lesson of one line as it will be saved. A suspicious lesson is quarantined, whatever its status in the line.
 
-    Only the text of an untrusted lesson is kept, not its record, status, origin, failures, tasks or name: an entry with
-    that name would be replaced.
+    Only the text of an untrusted lesson is kept, and that it was quarantined, not its record, any other status, its
+    origin, failures, tasks or name: an entry with that name would be replaced.
     """
     if valid_text(line) != line:
         raise ValueError("it is not UTF-8")
@@ -186,7 +186,8 @@ def _parse_line(shelf: Shelf, line: str, untrusted: bool) -> Line:
         )
     if untrusted:
         kept = {name: getattr(lesson, name) for name in (*TEXTS, "expires_at") if name != "name"}
-        lesson = Line(**kept, kind=lesson.kind, origin="observed")
+        status: LessonStatus = "quarantined" if lesson.status == "quarantined" else "candidate"
+        lesson = Line(**kept, kind=lesson.kind, origin="observed", status=status)
     now = shelf.clock()
     update: dict[str, Any] = {
         "id": lesson.id or lesson_id(shelf.namespace, lesson),

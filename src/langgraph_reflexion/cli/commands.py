@@ -223,7 +223,9 @@ def _add_memory(commands: Any) -> None:
     _add_filters(export)
     load = verb("import", "import the new lessons of a file; if a line is invalid, nothing is imported", "FILE")
     load.add_argument("--keep-going", action="store_true", help="skip invalid lines, and count them")
-    load.add_argument("--untrusted", action="store_true", help="import all lessons as new candidates")
+    load.add_argument(
+        "--untrusted", action="store_true", help="import all lessons as new candidates, quarantined ones as quarantined"
+    )
     load.add_argument("--create", action="store_true", help="create the store if there is none")
 
 
