@@ -52,7 +52,7 @@ NOTES = "~changes"
 """Label, below `evidence`, of the notes that name the lessons that a write changed. No lesson has such an id."""
 
 FORGOTTEN = "~forgotten"
-"""Label, below `evidence`, of the ids of lessons that were forgotten and the hashes of their texts."""
+"""Label, below `evidence`, of the ids of lessons that were forgotten and the hashes of their sentences."""
 
 TOPIC = "~topic-"
 """Prefix of the keys, in `evidence`, of the runs of topics. No lesson has such an id."""

@@ -13,7 +13,7 @@ from langgraph.store.base import Item, Op, PutOp
 from langgraph_reflexion.memory.access import TOPIC, Plan, at_once, items_in, put, read_items, storable
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, Tally, estimate, posterior, recent
 from langgraph_reflexion.memory.evidence import COUNTS, NOTHING, Evidence, LessonRun, run_record
-from langgraph_reflexion.memory.forget import forgotten_hashes, without_texts
+from langgraph_reflexion.memory.forget import remove_forgotten
 from langgraph_reflexion.memory.gate import MAX_VALUES
 from langgraph_reflexion.memory.index import names_any_task, task_words, tasks_of
 from langgraph_reflexion.memory.items import TASKS, StoredLesson, failure_of, parse_item, stored_lesson
@@ -58,7 +58,7 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
     yield from _count(shelf, kept)
     if kept.reflections:  # a lesson that it wrote may have been forgotten since
         [item], forgotten = yield from at_once(read_items(shelf.episodes, [kept.id]), items_in(shelf.forgotten))
-        yield without_texts(shelf, [item] if item else [], forgotten_hashes(forgotten))
+        yield from remove_forgotten(shelf, [item] if item else [], forgotten)
     if draw(episode.id) * (shelf.policy.keep_runs // 100) < 1:  # in one of every `keep_runs` / 100 runs
         yield from drop_old(shelf)
 

@@ -8,7 +8,6 @@ from types import MappingProxyType
 
 from langgraph.store.base import Item, Op, PutOp
 
-from langgraph_reflexion.driver import either
 from langgraph_reflexion.memory.access import Plan, drop, items_in, may_be_an_id, put, read_items
 from langgraph_reflexion.memory.index import remove_everywhere
 from langgraph_reflexion.memory.items import parse_item
@@ -35,7 +34,7 @@ def forget(shelf: Shelf, lesson: str) -> Plan[None]:
 def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
     """Remove these lessons in one batch, so that a crash forgets all or none.
 
-    Hashes of their texts stay, so that what other writers still write about them can be removed.
+    Hashes of their sentences stay, so that what other writers still write about them can be removed.
     """
     items = {item.key: item for item in (yield from read_items(shelf.lessons, meant)) if item is not None}
     items |= yield from shelf.current_items()
@@ -50,15 +49,14 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
     said = {fold(text) for id in meant for text in texts[id]}
     texts = {id: its for id, its in texts.items() if id in meant or not said.isdisjoint(map(fold, its))}
     ops: list[Op] = []
-    hashes: set[str] = set()
     gone = list(texts)
     for id in gone:
-        its_hashes = sorted({hash_of(fold(text)) for text in texts[id]})
-        hashes.update(its_hashes)
+        hashes = sorted({tuple(sorted(_hashes_of(text))) for text in texts[id]})
         ops += [*drop([items[id], *about[id]]), PutOp(shelf.evidence, id, None)]
-        ops.append(put(shelf.forgotten, id, {"at": shelf.clock().isoformat(), "words": its_hashes}))
+        ops.append(put(shelf.forgotten, id, {"at": shelf.clock().isoformat(), "words": [*map(list, hashes)]}))
     # Only the latest sources of a lesson are recorded, so every episode that may contain its text is read.
-    ops += without_texts(shelf, (yield from items_in(shelf.episodes)) if gone else [], hashes, texts)
+    forgotten = {_hashes_of(text) for its in texts.values() for text in its}
+    ops += _without_texts(shelf, (yield from items_in(shelf.episodes)) if gone else [], forgotten, texts)
     yield ops
     yield from shelf.read_and_correct(gone)
     remove_everywhere(shelf.store, shelf.lessons, gone)
@@ -70,29 +68,32 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
     ]
     if patterns_since:
         yield from forget_all(shelf, patterns_since)
-    if hasattr(shelf.store, "settle"):  # the file and its log are overwritten, too
-        yield either(shelf.store.settle, shelf.store.asettle)
+    yield from shelf.settle()
 
 
-def without_texts(
+def remove_forgotten(shelf: Shelf, episodes: Iterable[Item], forgotten: Iterable[Item]) -> Plan[None]:
+    """Remove what these episodes repeat of texts that were forgotten."""
+    lists = [item.value.get("words") for item in forgotten]
+    texts = (text for texts in lists if isinstance(texts, list) for text in texts if isinstance(text, list))
+    if ops := _without_texts(shelf, episodes, {frozenset(map(str, text)) for text in texts}):
+        yield ops
+        yield from shelf.settle()
+
+
+def _without_texts(
     shelf: Shelf,
     episodes: Iterable[Item],
-    hashes: Collection[str],
+    forgotten: Collection[frozenset[str]],
     texts: Mapping[str, list[str]] = MappingProxyType({}),
 ) -> list[Op]:
-    """The writes that remove reflections with these hashes, or that repeat these texts of lessons, from episodes."""
+    """The writes that remove reflections that repeat forgotten texts, or these texts of lessons, from episodes."""
     ops: list[Op] = []
     for item in episodes:
         episode = parse_item(item, Episode) if item.value.get("reflections") else None
-        if episode is not None and (without := _without_texts(episode, hashes, texts)) != episode:
+        if episode is not None and (without := _kept_of(episode, forgotten, texts)) != episode:
             marks = {name: item.value[name] for name in MARKS if item.value.get(name)}
             ops.append(put(shelf.episodes, item.key, without.model_dump(mode="json") | marks))
     return ops
-
-
-def forgotten_hashes(forgotten: Iterable[Item]) -> set[str]:
-    """The hashes of the texts that were forgotten."""
-    return {hash for item in forgotten if isinstance(hashes := item.value.get("words"), list) for hash in hashes}
 
 
 def _summarizes(item: Item, lessons: Collection[str]) -> bool:
@@ -103,21 +104,19 @@ def _summarizes(item: Item, lessons: Collection[str]) -> bool:
     )
 
 
-def _without_texts(episode: Episode, hashes: Collection[str], texts: Mapping[str, list[str]]) -> Episode:
-    """The episode without its reflections with a text that has one of these hashes, that has all sentences of one of
-    these texts, or that says the same as a lesson that the run wrote."""
-    forgotten = [sentences for given in texts.values() for text in given if (sentences := _sentences(text))]
+def _kept_of(episode: Episode, forgotten: Collection[frozenset[str]], texts: Mapping[str, list[str]]) -> Episode:
+    """The episode without the reflections with a text that has all sentences of a forgotten one, or that says the same
+    as a lesson that the run wrote."""
     written = [text for id in episode.written for text in texts.get(id, ())]
 
     def is_forgotten(text: str) -> bool:
-        sentences = _sentences(text)
-        is_part = hash_of(fold(text)) in hashes or any(part <= sentences for part in forgotten)
-        return is_part or any(same(text, other) for other in written)
+        hashes = _hashes_of(text)
+        return any(part and part <= hashes for part in forgotten) or any(same(text, other) for other in written)
 
     kept = [found for found in episode.reflections if not any(map(is_forgotten, texts_in(found.model_dump())))]
     return episode.model_copy(update={"reflections": kept})
 
 
-def _sentences(text: str) -> set[str]:
-    """The sentences and clauses of a text, as keys to compare."""
-    return {part for clause in _CLAUSE_END.split(text) if (part := fold(clause))}
+def _hashes_of(text: str) -> frozenset[str]:
+    """The hashes of a text's sentences and clauses."""
+    return frozenset(hash_of(part) for clause in _CLAUSE_END.split(text) if (part := fold(clause)))

@@ -336,7 +336,14 @@ class Shelf:
             if not ops:
                 break
             yield from retry_without_vectors(ops)
+            if any(forgotten):
+                yield from self.settle()
         return found
+
+    def settle(self) -> Plan[None]:
+        """Overwrite what was deleted in the store's file and in its log, if it has them."""
+        if hasattr(self.store, "settle"):
+            yield either(self.store.settle, self.store.asettle)
 
     def replaced_by(self, lesson: Lesson, run: str | None = None) -> Plan[list[Op]]:
         """The writes that supersede the other live entries of a lesson's kind and name: one name has one live value."""

@@ -11,7 +11,7 @@ from langgraph.store.base import Item, Op, SearchOp
 
 from langgraph_reflexion.memory.access import Plan, drop, items_in, put
 from langgraph_reflexion.memory.evidence import Evidence
-from langgraph_reflexion.memory.forget import forgotten_hashes, without_texts
+from langgraph_reflexion.memory.forget import remove_forgotten
 from langgraph_reflexion.memory.shelf import NOTES_KEPT, Shelf, time_in
 
 APPENDED = 40
@@ -68,8 +68,8 @@ def drop_old(shelf: Shelf) -> Plan[None]:
     yield from drop_old_notes(shelf)
     forgotten = yield from items_in(shelf.forgotten)
     yield from shelf.read_and_correct([item.key for item in forgotten])
-    if hashes := forgotten_hashes(forgotten):
-        yield without_texts(shelf, (yield from items_in(shelf.episodes)), hashes)
+    if forgotten:
+        yield from remove_forgotten(shelf, (yield from items_in(shelf.episodes)), forgotten)
     end = shelf.clock() - FORGOTTEN_KEPT
     yield drop(item for item in forgotten if (at := time_in(item.value.get("at"))) is None or at < end)
 

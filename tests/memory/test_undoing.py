@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from example_lessons import PAGE, SLOT
+from langgraph_reflexion import FaissStore
 from langgraph_reflexion.memory import LessonBook, access, upkeep
 from langgraph_reflexion.schemas import Episode, Failure, Lesson, Memo, Reflection, Trigger
 
@@ -263,6 +265,23 @@ def wrote(run: str, text: str) -> Episode:
     memo = Memo(kind="rule", text=text)
     made = Reflection(failure_signal="f", root_cause="other", fix_strategy=[], patch_prompt="p", memory_to_write=[memo])
     return won(run).model_copy(update={"reflections": [made]})
+
+
+@pytest.mark.req("D15")
+def test_a_run_that_ends_after_its_lesson_was_forgotten_keeps_no_plan_with_its_sentence(
+    book_on: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "lessons.db"
+    with FaissStore(file) as store:
+        book: LessonBook = book_on(store)
+        book.forget(added(book, rule(GUESTS, "r1")))
+        plan = wrote("r1", SLOT).reflections[0].model_copy(update={"patch_prompt": f"Ask again. {GUESTS}"})
+        book.credit(won("r1").model_copy(update={"reflections": [plan]}))
+        ended = book.episode("r1")
+        assert ended is not None
+        assert ended.reflections == []
+        on_disk = [part.read_bytes() for part in (file, file.with_name("lessons.db-wal"))]
+        assert not [data for data in on_disk if b"every busy time" in data]
 
 
 BESIDE: dict[str, Callable[[LessonBook, str], object]] = {
