@@ -39,13 +39,13 @@ _SCALES |= {"trillion": 1e12, "万": 1e4, "亿": 1e8}
 _MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
 _DATES = (
     re.compile(
-        rf"(?P<d>\d{{1,2}})(?:st|nd|rd|th)?(?: of)?\s+(?P<m>{_MONTH})\b\.?,?(?:\s+(?P<y>\d{{4}}))?", re.IGNORECASE
+        rf"(?P<d>\d{{1,2}})(?:st|nd|rd|th)?(?: of)?[\s-]+(?P<m>{_MONTH})\b\.?,?(?:[\s-]+(?P<y>\d{{4}}))?", re.IGNORECASE
     ),
     re.compile(
         rf"\b(?P<m>{_MONTH})\b\.?\s+(?P<d>\d{{1,2}})(?:st|nd|rd|th)?\b(?!\d),?(?:\s+(?P<y>\d{{4}}))?", re.IGNORECASE
     ),
     re.compile(rf"\b(?P<m>{_MONTH})\b\.?,?\s+(?:of\s+)?(?P<y>\d{{4}})\b", re.IGNORECASE),
-    re.compile(r"\b(?P<y>\d{4})[-/.](?P<m>\d{1,2})[-/.](?P<d>\d{1,2})\b"),
+    re.compile(r"\b(?P<y>\d{4})[-/.](?P<m>\d{1,2})[-/.](?P<d>\d{1,2})(?:T(?=\d)|\b)"),
     re.compile(r"(?P<y>\d{4})年(?:(?P<m>\d{1,2})月)?(?:(?P<d>\d{1,2})[日号])?"),
 )
 _DIGITS_DATE = re.compile(r"\b(?P<a>\d{1,2})[/.](?P<b>\d{1,2})[/.](?P<y>\d{4})\b")
