@@ -15,11 +15,9 @@ from __future__ import annotations
 import base64
 import binascii
 import codecs
-import html
 import re
 import string
 import unicodedata
-import urllib.parse
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
@@ -28,7 +26,7 @@ from typing import NamedTuple
 
 from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text import hash_of, lazy_pattern
-from langgraph_reflexion.text.tokens import MARKS, PARTICLES, STOP_WORDS, UNSPACED, stem
+from langgraph_reflexion.text.tokens import MARKS, PARTICLES, STOP_WORDS, UNSPACED, stem, unescaped
 
 _DROP = r"\b(?<!never )(?<!not )(?<!n't )(?:ignore|disregard|forget|override|bypass|discard|(?:do not|don't) (?:follow|obey)|stop (?:following|obeying))\b"
 _EARLIER = (
@@ -152,11 +150,6 @@ _MIXED = lazy_pattern(r"[\w@$!+]+")
 _SPELLED_OUT = lazy_pattern(r"\b\w(?: {1,4}\w\b){4,}|\b[^\W\d](?:[-._*|][^\W\d]\b){3,}")
 _ENCODED = lazy_pattern(r"[A-Za-z0-9+/_-]{12,}={0,2}")
 _CHARACTER_CODES = lazy_pattern(r"\b\d{2,3}(?:[ ,]{1,2}\d{2,3}){7,}\b")
-_ESCAPED = lazy_pattern(r"\\{1,8}(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[nrt])")
-"""Escapes of JSON, also of JSON within JSON."""
-_ENTITY = lazy_pattern(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|\w{2,31});?")
-"""HTML's escapes. A longer number is none: `html.unescape` fails on thousands of digits."""
-_TAG_CHARACTER = lazy_pattern("[\U000e0020-\U000e007e]")
 _UNSPACED = lazy_pattern(rf"[{UNSPACED}]{{4}}")
 _ATBASH = str.maketrans(string.ascii_letters, string.ascii_lowercase[::-1] + string.ascii_uppercase[::-1])
 
@@ -188,14 +181,6 @@ def decoded(text: str) -> Iterator[str]:
                 continue
             if (" " in read.strip() or _UNSPACED.search(read)) and read.replace("\n", " ").isprintable():
                 yield read
-
-
-def unescaped(text: str) -> str:
-    """The text with its escapes read, as JSON, HTML and addresses write them, and with tag characters as letters."""
-    text = _TAG_CHARACTER.sub(lambda found: chr(ord(found[0]) - 0xE0000), text)
-    text = _ESCAPED.sub(lambda found: chr(int(found[1] or found[2], 16)) if found[1] or found[2] else "\n", text)
-    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # JSON writes a wide character as two
-    return urllib.parse.unquote(_ENTITY.sub(lambda found: html.unescape(found[0]), text))
 
 
 def readings(text: str) -> Iterator[str]:

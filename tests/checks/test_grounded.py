@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 import time
 from pathlib import Path
@@ -140,6 +141,22 @@ def test_numbers_are_compared_however_languages_and_files_write_them(seen, right
 )
 def test_names_need_no_dots_and_accents_and_metres_are_no_millions(seen, answer, fine):
     assert verdict_on(answer, "How much higher is it, and whose?", [seen]).passed is fine
+
+
+@pytest.mark.req("E3")
+@pytest.mark.parametrize(
+    ("seen", "right", "wrong"),
+    [
+        (json.dumps({"composer": "Antonín Dvořák"}), "Antonín Dvořák", "Antonín Brahms"),
+        (json.dumps({"city": "北京"}), "北京", "南京"),
+        (json.dumps({"text": "Height:\n330 m.\nParis is near."}), "330 m, near Paris", "331 m, near Paris"),
+        ("Q&amp;A with Conan O&#39;Brien", "Conan O'Brien", "Conan O'Connor"),
+        ("C:\\new\\table", "C:\\new\\table", "C:\\new\\chair"),
+    ],
+)
+def test_what_json_and_html_escape_is_read_as_what_it_stands_for(seen, right, wrong):
+    assert verdict_on(right, "", [seen]).issues == []
+    assert verdict_on(wrong, "", [seen]).passed is False
 
 
 @pytest.mark.req("E3")

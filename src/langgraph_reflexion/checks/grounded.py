@@ -13,7 +13,7 @@ from langgraph_reflexion.checks.check import Check, contents_of
 from langgraph_reflexion.driver import Waits, in_thread
 from langgraph_reflexion.schemas import Run, Verdict
 from langgraph_reflexion.text.literals import is_german
-from langgraph_reflexion.text.tokens import STOP_WORDS, UNSPACED, stem, word_set
+from langgraph_reflexion.text.tokens import STOP_WORDS, UNSPACED, stem, unescaped, word_set
 
 SHORT_ANSWER = 6
 """Most words of an answer that is a single claim, in which each word counts. HotpotQA's answers have 1 to 6."""
@@ -106,14 +106,20 @@ def grounded() -> Check:
 
     def judge(answer: Any, run: Run) -> Waits[Verdict]:
         text = _cut_middle("\n".join(contents_of(answer)), MAX_ANSWER)
-        source = _cut_middle("\n".join([run.task, *run.observations]), MAX_SOURCE)
 
         # A long source takes a second, so the event loop does not read it.
-        unknown = yield in_thread(lambda: dict.fromkeys(_unknown_in(text, run.task, source)), own=True)
+        unknown = yield in_thread(lambda: dict.fromkeys(_unknown_in(text, run.task, _source_of(run))), own=True)
         issues = [f"{claim} is neither in the question nor in the observations" for claim in unknown]
         return Verdict(passed=not issues, issues=issues)
 
     return Check("grounded", judge, reads_run=True)
+
+
+def _source_of(run: Run) -> str:
+    """The question and the observations, also with what their escapes stand for, as JSON and HTML write them."""
+    text = _cut_middle("\n".join([run.task, *run.observations]), MAX_SOURCE)
+    plain = unescaped(text)
+    return text if plain == text else f"{text}\n{plain}"
 
 
 def _cut_middle(text: str, most: int) -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import math
 import re
 import unicodedata
+import urllib.parse
 from collections.abc import Callable, Iterable
+
+from langgraph_reflexion.text import lazy_pattern
 
 
 def word_set(words: str) -> frozenset[str]:
@@ -51,6 +55,11 @@ _CONTRACTION = re.compile(r"['’](?:s|d|ll|re|ve|m|t)$")
 _PUNCTUATION = re.compile(r"[^\w\s]")
 _WIDE_LETTERS = re.compile(r"[^\W\d_\x00-\u024f]+")
 _VOWEL = re.compile(r"[aeiouy]")
+_ESCAPED = lazy_pattern(r"\\{1,8}(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[nrt])")
+"""Escapes of JSON, also of JSON within JSON."""
+_ENTITY = lazy_pattern(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|\w{2,31});?")
+"""HTML's escapes. A longer number is none: `html.unescape` fails on thousands of digits."""
+_TAG_CHARACTER = lazy_pattern("[\U000e0020-\U000e007e]")
 
 
 def tokens_of_piece(piece: str) -> list[str]:
@@ -90,6 +99,14 @@ def characters(text: str) -> set[str]:
 def normalize(text: str) -> str:
     """The text in one width (NFKC) and one case."""
     return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+
+
+def unescaped(text: str) -> str:
+    """The text with its escapes read, as JSON, HTML and addresses write them, and with tag characters as letters."""
+    text = _TAG_CHARACTER.sub(lambda found: chr(ord(found[0]) - 0xE0000), text)
+    text = _ESCAPED.sub(lambda found: chr(int(found[1] or found[2], 16)) if found[1] or found[2] else "\n", text)
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # JSON writes a wide character as two
+    return urllib.parse.unquote(_ENTITY.sub(lambda found: html.unescape(found[0]), text))
 
 
 def fold(text: str) -> str:
