@@ -57,6 +57,7 @@ def test_the_right_answer_of_a_task_of_your_own_is_compared_as_hotpotqa_does():
         ("So it is.\nAnswer: 42", "42"),
         ("**Final Answer:** 42", "42"),
         ("answer: 42", "42"),
+        ("河流是文德河。\nAnswer：文德河", "文德河"),
         ("I think it over. Answer: 42", "42"),
         ("Answer: 41\nNo.\nAnswer: 42", "42"),
         ("Answer:\ndef f():\n    print('Answer:')", "def f():\n    print('Answer:')"),

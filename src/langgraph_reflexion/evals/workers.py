@@ -20,7 +20,7 @@ from langgraph_reflexion import Limits, MemoryPolicy, create_reflexion_agent
 from langgraph_reflexion.evals.tasks import Passage, TaskContext
 
 Protocol = Literal["auto", "tools", "json"]
-ANSWER = re.compile(r"(?im)^(?:[^\S\n]|[>#*_-])*(?:the )?(?:final )?answer[\s*_]*:[*_]*")
+ANSWER = re.compile(r"(?im)^(?:[^\S\n]|[>#*_-])*(?:the )?(?:final )?answer[\s*_]*[:：][*_]*")
 """The label at the start of a line, with any emphasis."""
 
 
