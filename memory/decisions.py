@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from langgraph.store.base import Item, Op, PutOp
 
@@ -73,6 +73,23 @@ def _write_decision(shelf: Shelf, found: StoredLesson, ops: list[Op]) -> Plan[Le
 # ---------------------------------------------------------------- undoing
 
 
+class Scope(NamedTuple):
+    """What is undone at once: a run, or everything since a time."""
+
+    run: str | None
+    since: datetime | None
+
+    def has(self, record: Mapping[str, Any]) -> bool:
+        """Whether a record of a lesson or a topic is from this run, or from this time or later."""
+        if self.since is not None:
+            return datetime.fromisoformat(record["at"]) >= self.since
+        return self.run in (record.get("run"), record.get("source"))
+
+    def has_change(self, change: Change) -> bool:
+        """Whether a change was made by this run, or at this time or later."""
+        return change.at >= self.since if self.since is not None else change.run == self.run
+
+
 def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Change]]:
     """Revert a change, all changes of a run, or all since a time, in one batch. Their records are kept.
 
@@ -85,59 +102,62 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
         raise ValueError(f"`since` needs a time zone, got {since.isoformat()}")
     if what is not None and (lesson := lesson_of_change(what)) is not None:
         return (yield from _undo_change(shelf, (yield from shelf.read_one(lesson)), what))
-    given, what = what, storable(what)
+    scope = Scope(storable(what), since)
     known = yield from shelf.read_all()
-    counts = {
-        id: {str(run["run"]): run for run in found.evidence.runs if _in_scope(run, what, since)}
-        for id, found in known.items()
-    }
-    episodes = yield from _episodes_of(shelf, what, since, {run for runs in counts.values() for run in runs})
-    for run, item in episodes.items():
-        episode = counted_episode(item)
-        for id in lessons_of(episode) if episode is not None else ():
-            if id in known and (until_now := counted_before(run, episode, known[id])) is not None:
-                counts[id].setdefault(run, until_now)
+    episodes, counts = yield from _counted_in(shelf, scope, known)
     now = later_than_all(shelf.clock(), episodes.values(), (run for runs in counts.values() for run in runs.values()))
     ops: list[Op] = [
         put(item.namespace, item.key, {**item.value, "undone": now.isoformat()})
         for label, items in (yield from shelf.evidence_items()).items()
         for item in items
-        if label.startswith(TOPIC) and _in_scope(item.value, what, since) and not item.value.get("undone")
+        if label.startswith(TOPIC) and scope.has(item.value) and not item.value.get("undone")
     ]
     to_note = [item for item in episodes.values() if not is_undone(item)]
     ops += [put(shelf.episodes, item.key, {**item.value, UNDONE: now.isoformat()}) for item in to_note]
     undone: list[Change] = []
     for id, found in known.items():
-        standing = found.evidence.standing
-        changes = [change for change in standing if (what == change.run if since is None else change.at >= since)]
-        sources = [source for source in found.evidence.sources if _in_scope(source, what, since)]
+        changes = [change for change in found.evidence.standing if scope.has_change(change)]
+        sources = [source for source in found.evidence.sources if scope.has(source)]
         more, reverted = _revert(shelf, found, changes, counts[id], sources, now, bulk=True)
         ops, undone = [*ops, *more], [*undone, *reverted]
-    runs = {change.run for found in known.values() for change in found.evidence.changes}
-    if what is not None and not ops and not episodes and what not in runs:
-        raise KeyError(given)
     if what is not None and not episodes:
+        runs = {change.run for found in known.values() for change in found.evidence.changes}
+        if not ops and scope.run not in runs:
+            raise KeyError(what)
         logger.warning(
             "The episode of %s is no longer kept, so its result is undone only for lessons that still list the run",
-            what,
+            scope.run,
         )
     yield from _with_one_value(shelf, known, (yield from shelf.write(ops)))
     return sorted(undone, key=lambda change: (change.at, change.id))
 
 
-def _episodes_of(
-    shelf: Shelf, what: str | None, since: datetime | None, listed: Collection[str]
-) -> Plan[dict[str, Item]]:
-    """The item of this run's episode, or of all that ended or were counted since that time or are listed, by run."""
-    if what is not None:
-        [item] = yield from read_items(shelf.episodes, [what])
-        return {what: item} if item is not None else {}
-    times = ("created_at", *MARKS)
-    return {
-        item.key: item
-        for item in (yield from items_in(shelf.episodes))
-        if item.key in listed or any((at := time_in(item.value.get(name))) and since and at >= since for name in times)
+def _counted_in(
+    shelf: Shelf, scope: Scope, known: Mapping[str, StoredLesson]
+) -> Plan[tuple[dict[str, Item], dict[str, dict[str, Mapping[str, Any]]]]]:
+    """The episodes of the runs that are undone, and what each run has counted for each lesson."""
+    counts: dict[str, dict[str, Mapping[str, Any]]] = {
+        id: {str(run["run"]): run for run in found.evidence.runs if scope.has(run)} for id, found in known.items()
     }
+    if scope.run is not None:
+        items = yield from read_items(shelf.episodes, [scope.run])
+    else:
+        listed = {run for runs in counts.values() for run in runs}
+        kept = yield from items_in(shelf.episodes)
+        items = [item for item in kept if item.key in listed or _is_since(item, scope.since)]
+    episodes = {item.key: item for item in items if item is not None}
+    for run, item in episodes.items():
+        episode = counted_episode(item)
+        for id in lessons_of(episode) if episode is not None else ():
+            if id in known and (until_now := counted_before(run, episode, known[id])) is not None:
+                counts[id].setdefault(run, until_now)
+    return episodes, counts
+
+
+def _is_since(episode: Item, since: datetime | None) -> bool:
+    """Whether an episode ended, or was counted or undone, at this time or later."""
+    times = (time_in(episode.value.get(name)) for name in ("created_at", *MARKS))
+    return since is not None and any(time is not None and time >= since for time in times)
 
 
 def _undo_change(shelf: Shelf, found: StoredLesson, id: str) -> Plan[list[Change]]:
@@ -166,13 +186,6 @@ def _sources_of(change: Change, found: StoredLesson) -> list[Source]:
     others = {known.run for known in found.evidence.standing if known != change}
     alone = change.action == "merged" and change.run is not None and change.run not in others
     return [source for source in found.evidence.sources if alone and source["source"] == change.run]
-
-
-def _in_scope(value: dict[str, Any], run: str | None, since: datetime | None) -> bool:
-    """Whether a record is from this run, or from this time or later."""
-    if since is not None:
-        return datetime.fromisoformat(value["at"]) >= since
-    return run in (value.get("run"), value.get("source"))
 
 
 def _revert(
