@@ -24,6 +24,9 @@ from langgraph_reflexion.nodes.models.choice import tool_name
 from langgraph_reflexion.nodes.tools.arguments import Arguments
 
 Result = ToolMessage | Command[Any]
+CLIENT_TYPES = (None, "function", "custom")
+"""Types of a dict that describes a function: none in LangChain's and AG-UI's format and in Anthropic's older one,
+`function` in OpenAI's, `custom` in Anthropic's."""
 PersonsDecision = Literal["approve", "edit", "reject", "respond"]
 """What a person may decide about a call, as in LangChain's `HumanInTheLoopMiddleware`."""
 
@@ -80,7 +83,7 @@ class Toolbox:
     """Tools that may be called."""
     offered: tuple[BaseTool | dict[str, Any], ...]
     client_tools: frozenset[str]
-    """Tools given as OpenAI function dicts. They have no code, so `ToolNode` answers their calls with an error, unless
+    """Functions given as dicts. They have no code, so `ToolNode` answers their calls with an error, unless
     a middleware of LangChain's agent runs them."""
     denied: frozenset[str]
     approve: Mapping[str, Approval]
@@ -139,8 +142,9 @@ def toolbox_of(
     """The caller's tools. A duplicate name, a missing description or an unknown name is an error."""
     node, dicts = _node_of(tools)
     # A dict of another type is a tool that the provider runs.
-    functions = [tool for tool in dicts if tool.get("type") == "function" and tool_name(tool) is not None]
-    schemas = [(tool.get("function") or tool).get("parameters") for tool in functions]
+    functions = [tool for tool in dicts if tool.get("type") in CLIENT_TYPES and tool_name(tool) is not None]
+    given = (tool.get("function") or tool for tool in functions)
+    schemas = [function.get("parameters", function.get("input_schema")) for function in given]
     client = {
         str(tool_name(tool)): schema if isinstance(schema, dict) else {}
         for tool, schema in zip(functions, schemas, strict=True)

@@ -266,10 +266,21 @@ def test_a_providers_own_tools_alone_are_offered_too() -> None:
     assert model.asked[0].specs == [{"type": "web_search"}]
 
 
+EXACT = {"type": "object", "properties": {"exact": {"type": "boolean"}}, "required": ["exact"]}
+LOCATE = {"name": "locate", "description": "Where?"}
+
+
 @pytest.mark.parametrize("protocol", ["tools", "json"])
-def test_a_function_given_as_a_dict_has_no_code_to_run(protocol: Any) -> None:
-    parameters = {"type": "object", "properties": {"exact": {"type": "boolean"}}, "required": ["exact"]}
-    locate = {"type": "function", "function": {"name": "locate", "description": "Where?", "parameters": parameters}}
+@pytest.mark.parametrize(
+    "locate",
+    [
+        {"type": "function", "function": {**LOCATE, "parameters": EXACT}},
+        {**LOCATE, "parameters": EXACT},
+        {**LOCATE, "input_schema": EXACT},
+    ],
+    ids=["openai", "agui", "anthropic"],
+)
+def test_a_function_given_as_a_dict_has_no_code_to_run(protocol: Any, locate: dict[str, Any]) -> None:
     model = RoleModel([call("locate", exact=1), call("locate", exact=True), say("done")])
     result = create_reflexion_agent(model, [search, locate], protocol=protocol).invoke(HELLO)
     assert [failure.signal for failure in result["outcome"].failures] == ["schema_error", "tool_error"]
