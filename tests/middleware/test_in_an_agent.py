@@ -572,6 +572,17 @@ def test_a_check_that_pauses_for_a_person_does_not_ask_the_model_again():
     assert len(decided(model)) == 4
 
 
+@pytest.mark.req("M2", "B13")
+def test_an_answer_that_another_middleware_gives_after_a_reply_of_the_model_is_not_a_cut_reply():
+    @wrap_model_call
+    def guard(request: Any, handler: Any) -> Any:
+        return AIMessage("11:00") if len(request.messages) > 1 else handler(request)
+
+    model = RoleModel(call("search", query="Tuesday"))
+    result = create_agent(model, [search], middleware=[ReflexionMiddleware(), guard]).invoke(TASK)
+    assert (result["messages"][-1].text, result["outcome"].failures, len(model.asked)) == ("11:00", [], 1)
+
+
 @pytest.mark.req("M2", "E3")
 def test_a_person_who_edits_a_structured_answer_edits_its_value_too():
     model = RoleModel(call("Plan", hour="10:00"), None, call("Plan", hour="10:00"))
