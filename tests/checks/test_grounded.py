@@ -106,6 +106,7 @@ def test_the_same_claim_may_be_written_differently(answer):
         ('{"heights":[330,318,443]}', "330, 318 and 443", "330, 318 and 444"),
         ("Rooms 1,2,3 are free.", "1, 2 and 3", "1,2,9"),
         ('{"start": "2024-03-07T10:30:00Z"}', "At 10:30 on 7 March 2024", "At 10:30 on 7 May 2024"),
+        ("It starts at 11 am on 7 March 2024.", "2024-03-07T11:00:00", "2024-03-07T12:00:00"),
         ("filed;7-Mar-2024", "On 2024-03-07", "On 2024-04-07"),
         ("In 1763 there were 12 houses.", "12 houses in 1763", "25/12/1763"),
         ("Es kostet 1.234,50 Euro.", "1,234.50 euros", "1.234,60 Euro"),

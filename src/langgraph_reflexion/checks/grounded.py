@@ -65,10 +65,11 @@ _IN_WORDS = re.compile(
 )
 
 _MARKUP = re.compile(
-    r"^[^\S\n]*\d+[.)]\s+|\[\d+\]|\b(?:observation|step|source|passage|paragraph|document|result)s?\s*#?\d+\b|[*_`#]+",
+    r"^[^\S\n]*\d+[.)]\s+|\[\d+\]|\b(?:observation|step|source|passage|paragraph|document|result)s?\s*#?\d+\b|[*_`#]+"
+    r"|(?<=\d):00(?!\d)",
     re.IGNORECASE | re.MULTILINE,
 )
-"""List numbers, citations and emphasis, which claim nothing."""
+"""List numbers, citations, emphasis and the zeros of 11:00, which claim nothing."""
 _COMPUTES = re.compile(
     r"\bhow (?:many|much|old|long|far|tall|high|often|big|large)\b|\b(?:total|sum|difference|average|mean|combined|"
     r"number of|years? (?:between|apart|after|before)|older|younger|plus|minus|times|percent(?:age)?|ratio|calculate|"
