@@ -58,6 +58,7 @@ _DIGITS = re.compile(
     r"(?:[eE](?P<e>[-+]?\d\d?)\b|\s?(?P<s>hundred|thousand|million|billion|trillion|bn|mn|[kKmM]\b|万|亿))?"
     r"(?:st|nd|rd|th|s)?(?!\d)",
 )
+_AFTERNOON = re.compile(r"(?:[:.]\d\d)*\s?p\.?m\b", re.IGNORECASE)
 _NUMBER_WORD = "|".join(sorted(_WORD_VALUES, key=len, reverse=True))
 _IN_WORDS = re.compile(
     rf"\b(?:{_NUMBER_WORD})(?:(?:[ -]| and )(?:{_NUMBER_WORD}|hundred|thousand|million|billion))*\b",
@@ -88,8 +89,8 @@ _NAME_PARTICLES = word_set("of the de la le von van der den del di da du and & f
 _NO_NAMES = STOP_WORDS | frozenset(MONTHS)
 _NO_NAMES |= word_set(
     """
-    usd eur inc ltd corp mr mrs ms dr yes answer question final finally sorry according based wikipedia however
-    therefore hence moreover furthermore additionally indeed instead overall consequently similarly meanwhile
+    usd eur inc ltd corp mr mrs ms dr am pm a.m p.m yes answer question final finally sorry according based wikipedia
+    however therefore hence moreover furthermore additionally indeed instead overall consequently similarly meanwhile
     nevertheless
     """
 )
@@ -145,7 +146,7 @@ def _unknown_in(answer: str, question: str, text: str) -> Iterator[str]:
     for number in numbers_in(rest):
         # "First I looked it up" and "one of the two" claim no number.
         claims = not number.in_words or number.value > 12 or is_short
-        readings = [reading for reading in ((number.value,), number.listed) if reading]
+        readings = [reading for reading in ((number.value,), number.also) if reading]
         if claims and not any(
             all(source.has_number(value, is_computed, is_approximate) for value in reading) for reading in readings
         ):
@@ -253,7 +254,7 @@ class _Source:
         found = list(numbers_in(rest))
         self.numbers = {round(number.value, 6) for number in found}
         self.numbers |= {float(n) for date in self.dates for n in date.numbers}
-        self._listed = {value for number in found for value in number.listed}
+        self._also = {value for number in found for value in number.also}
         self._padded = f" {_normalize(text)} "
         self._words = frozenset(self._padded.split())
         self._stems = frozenset(map(stem, self._words))
@@ -313,7 +314,7 @@ class _Source:
         return is_computed and self._is_computable(value)
 
     def _has(self, value: float) -> bool:
-        return round(value, 6) in self.numbers or value in self._listed
+        return round(value, 6) in self.numbers or value in self._also
 
     def _is_computable(self, value: float) -> bool:
         """Whether it is a small count, the sum of all numbers, or the result of one operation on two of them."""
@@ -341,8 +342,8 @@ class Number:
     text: str
     value: float
     in_words: bool = False
-    listed: tuple[float, ...] = ()
-    """The numbers if the commas of 3,5 or [330,318] separate them."""
+    also: tuple[float, ...] = ()
+    """Another reading: the numbers that the commas of 3,5 or [330,318] may separate, or 14 for 2 pm."""
 
 
 @dataclass(frozen=True)
@@ -403,8 +404,10 @@ def numbers_in(text: str) -> Iterator[Number]:
         if scale == "m" and before not in ("$", "€", "£"):
             scale = None  # metres
         value = float(f"{digits}e{match['e'] or 0}") * (_SCALES[scale.lower()] if scale else 1)
-        listed = tuple(map(float, parts)) if is_list and all(part.count(".") < 2 for part in parts) else ()
-        yield Number(match[0].strip(), value, listed=listed)
+        also = tuple(map(float, parts)) if is_list and all(part.count(".") < 2 for part in parts) else ()
+        if value < 12 and _AFTERNOON.match(text, match.end()):
+            also = (value + 12,)
+        yield Number(match[0].strip(), value, also=also)
     for match in _IN_WORDS.finditer(text):
         words = re.split(r"[ -]+(?:and[ -]+)?", match[0].lower())
         yield Number(match[0], _value_of(words), in_words=True)
