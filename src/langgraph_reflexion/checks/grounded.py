@@ -52,12 +52,14 @@ _DIGITS_DATE = re.compile(r"\b(?P<a>\d{1,2})[/.](?P<b>\d{1,2})[/.](?P<y>\d{4})\b
 _SPACES = " \u00a0\u2009\u202f'’"
 """What separates thousands, besides commas and dots: spaces, also those that no line ends at, and apostrophes."""
 _DIGITS = re.compile(
-    rf"(?<![^\W{UNSPACED}])(?<!\.)[-−]?"
+    rf"(?:(?<![^\W{UNSPACED}])(?<!\.)[-−]?|(?<=\bv))"
     rf"(?P<n>\d{{1,3}}(?:[.{_SPACES}]\d{{3}})+,\d\d?(?![\d,])|\d{{1,3}}(?:[,{_SPACES}]\d{{3}})+(?:\.\d+)?"
     r"|\d{1,3}(?:\.\d{3}){2,}|\d+(?:\.\d+|,\d\d?(?![\d,]))?|\.\d+)"
     r"(?:[eE](?P<e>[-+]?\d\d?)\b|\s?(?P<s>hundred|thousand|million|billion|trillion|bn|mn|[kKmM]\b|万|亿))?"
     r"(?:st|nd|rd|th|s)?(?!\d)",
 )
+_DOTTED = re.compile(r"(?<![\d.])(?!\d{1,3}(?:\.\d{3})+(?!\.?\d))\d+(?:\.\d+){2,}(?!\.?\d)")
+"""Versions and addresses, such as 1.2.3 and 10.0.0.1, but not 1.234.567. They are names, not numbers."""
 _AFTERNOON = re.compile(r"(?:[:.]\d\d)*\s?p\.?m\b", re.IGNORECASE)
 _NUMBER_WORD = "|".join(sorted(_WORD_VALUES, key=len, reverse=True))
 _IN_WORDS = re.compile(
@@ -142,6 +144,8 @@ def _unknown_in(answer: str, question: str, text: str) -> Iterator[str]:
     for written in dict.fromkeys(date.text for date in dates):
         if not any(source.has_date(date) for date in dates if date.text == written):
             yield written
+    dotted, rest = _DOTTED.findall(rest), _DOTTED.sub(" ", rest)
+    yield from (name for name in dotted if name not in source.dotted)
     is_computed, is_approximate = bool(_COMPUTES.search(question)), bool(_APPROXIMATE.search(answer))
     for number in numbers_in(rest):
         # "First I looked it up" and "one of the two" claim no number.
@@ -154,7 +158,7 @@ def _unknown_in(answer: str, question: str, text: str) -> Iterator[str]:
     names = _german_names_in(rest) if is_german(rest) else _names_in(rest)
     unknown_names = [name for name in names if not source.has_name(name)]
     yield from unknown_names
-    has_numbers = bool(dates) or any(True for _ in numbers_in(rest))
+    has_numbers = bool(dates or dotted) or any(True for _ in numbers_in(rest))
     if is_short and not (quotes or unknown_names or has_numbers or _CLAIMS_NOTHING.search(answer)):
         yield from _unknown_words(answer, source)  # next to a number, ordinary words are its unit
 
@@ -251,6 +255,7 @@ class _Source:
     def __init__(self, text: str) -> None:
         self.text = text
         self.dates, rest = dates_in(text)
+        self.dotted = frozenset(_DOTTED.findall(rest))
         found = list(numbers_in(rest))
         self.numbers = {round(number.value, 6) for number in found}
         self.numbers |= {float(n) for date in self.dates for n in date.numbers}
