@@ -114,6 +114,7 @@ def test_the_same_claim_may_be_written_differently(answer):
         ("It needs v3.11.", "3.11", "v3.12"),
         ("host=10.0.0.1, port=80", "10.0.0.1", "10.0.0.2"),
         ("filed;7-Mar-2024", "On 2024-03-07", "On 2024-04-07"),
+        ("In office: January 2010 - March 2012", "January 2010", "10 March 2012"),
         ("In 1763 there were 12 houses.", "12 houses in 1763", "25/12/1763"),
         ("Es kostet 1.234,50 Euro.", "1,234.50 euros", "1.234,60 Euro"),
         ("Il coûte 1\u202f234,50 euros.", "1 234.50 euros", "1\u202f234,60 euros"),

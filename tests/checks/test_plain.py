@@ -211,6 +211,7 @@ async def later(_answer, _run):
         (weighted((yes, 4), (no, 1)), True, 80),
         (weighted((lambda *_: 60, 1), (lambda *_: 90, 2), pass_score=79), True, 80),
         (weighted((lambda *_: 80, 0.1), (lambda *_: 80, 0.2)), True, 80),
+        (weighted((yes, 5), (no, 1), pass_score=100 * 5 / 6), True, 83.333333333),
         (weighted((lambda *_: Verdict(passed=False, score=95), 1)), False, 0),
         (weighted((lambda *_: Verdict(passed=False, score=60), 1), (lambda *_: 100, 1)), True, 80),
         (weighted((lambda *_: Verdict(feedback="cannot tell"), 1)), None, None),

@@ -81,6 +81,8 @@ def test_a_file_is_not_opened_under_another_name(code):
 def test_one_function_of_a_module_can_be_forbidden():
     assert not verdict_on("from os import *\nsystem('true')", "os.system").passed
     assert verdict_on("import os\nos.getcwd()", "os.system").passed
+    for name in ("builtins", "builtins.eval", "eval"):
+        assert not verdict_on("from builtins import eval as e", name).passed
     for code in ("import os.path as p\np.join('a')", "from os import path\npath.join('a')"):
         assert "os.path.join" in verdict_on(code, "os.path.join").issues[0]
     for code in (

@@ -83,7 +83,7 @@ def weighted(*pairs: tuple[Callable[..., Any], float], pass_score: float = 80) -
             return _merge(judged, judged.verdicts, None, None)
         mean = sum(weight * point for weight, point in counted) / sum(weight for weight, _ in counted)
         score = round(mean, 9)  # weights such as 0.1 and 0.2 make 79.99999999999999 of two scores of 80
-        return _merge(judged, judged.verdicts, score >= pass_score, score)
+        return _merge(judged, judged.verdicts, score >= round(pass_score, 9), score)
 
     return _combination("weighted", judge, members)
 

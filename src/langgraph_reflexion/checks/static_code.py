@@ -81,7 +81,7 @@ def _forbidden_uses(tree: ast.AST, forbidden: Collection[str]) -> Iterator[str]:
 def _match(path: str, forbidden: Collection[str]) -> str | None:
     """The forbidden name that a path reaches."""
     for name in forbidden:
-        is_in_it = path == name or path.startswith(f"{name}.")
+        is_in_it = f"{path}.".startswith((f"{name}.", f"builtins.{name}."))
         if is_in_it or (path.endswith(".*") and name.startswith(path[:-1])):  # from os import *
             return name
     return None
@@ -91,7 +91,7 @@ def _imports(node: ast.Import | ast.ImportFrom) -> list[str]:
     """The full names of what is imported, without what is relative to the code's own place."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
-    return [] if node.level else [f"{node.module}.{alias.name}".removeprefix("builtins.") for alias in node.names]
+    return [] if node.level else [f"{node.module}.{alias.name}" for alias in node.names]
 
 
 def _imported_names(tree: ast.AST) -> dict[str, str]:
