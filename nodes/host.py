@@ -151,6 +151,15 @@ def silent_graph_config(config: RunnableConfig, *, recursion_limit: int, context
     return silent_config(config, configurable=inside, callbacks=callbacks, recursion_limit=recursion_limit)
 
 
+def remote_graph_config(config: RunnableConfig) -> RunnableConfig:
+    """The config for a graph on a server, without the run's thread.
+
+    The server knows a thread by its id alone, so each call would continue the one before it, or the agent's own thread.
+    """
+    inside = {name: value for name, value in configurable_of(config).items() if name != "thread_id"}
+    return cast("RunnableConfig", {**config, "configurable": inside})
+
+
 def context_without_run() -> contextvars.Context:
     """A copy of the caller's context variables in which no graph runs, so that a graph called there is on its own."""
     context = contextvars.copy_context()

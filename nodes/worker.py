@@ -31,7 +31,7 @@ from langgraph_reflexion.driver import (
     model_named,
     sync_result,
 )
-from langgraph_reflexion.nodes.host import as_runnable, checkpoints
+from langgraph_reflexion.nodes.host import as_runnable, checkpoints, remote_graph_config
 from langgraph_reflexion.nodes.models.calling import Meter, cut_off_by_provider, default_config, metered, refusal_in
 from langgraph_reflexion.nodes.models.choice import Model, chat_models_in, plain
 from langgraph_reflexion.schemas import Outcome
@@ -149,6 +149,8 @@ class Worker:
     def call(self, given: Any, config: RunnableConfig, seconds: float | None, limit: CallBudget) -> Waits[Any]:
         """Its result, within a limit of seconds and model calls."""
         runnable = self.runnable
+        if self.graph is not None and not isinstance(self.graph, Pregel):
+            config = remote_graph_config(config)
 
         def call() -> Any:
             inside = metered(config, limit.meter, _CallCounter(limit))

@@ -8,6 +8,7 @@ import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import RunnableLambda
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from pydantic import BaseModel
 from typing_extensions import TypedDict
@@ -17,6 +18,7 @@ from langgraph_reflexion.checks import consistent, first_failing, llm_judge, wei
 from langgraph_reflexion.checks.judges import read_verdict
 from langgraph_reflexion.errors import PromptError
 from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, reflection, say
+from remote_graph import ServerDouble
 from text_only import TextOnlyScriptedModel
 
 TASK = "Who invented the telephone, and when?"
@@ -186,6 +188,15 @@ async def test_a_judge_may_be_an_agent_or_any_compiled_graph():
         for outcome in (runs.invoke(task)["outcome"], (await runs.ainvoke(task))["outcome"]):
             assert outcome.status == status, outcome
             assert outcome.usage.calls == (2 if status == "success" else 1)
+
+
+@pytest.mark.req("E10", "K3")
+def test_a_judge_on_a_server_is_read_and_does_not_run_in_the_agents_thread():
+    server = ServerDouble(FINE)
+    settings = {"checks": [llm_judge(server.graph())], "checkpointer": InMemorySaver()}
+    agent = create_reflexion_agent(RoleModel(say("Bell, 1876")), **settings)
+    result = agent.invoke({"messages": [("user", TASK)]}, {"configurable": {"thread_id": "t"}})
+    assert (result["outcome"].score, server.threads) == (90, [None])
 
 
 @pytest.mark.req("E10", "I3")

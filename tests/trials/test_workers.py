@@ -25,6 +25,7 @@ from pydantic import BaseModel
 from langgraph_reflexion import Context, Limits, Run, create_reflexion_agent, create_trial_graph
 from langgraph_reflexion.testing import RoleModel, ask, call, reflection, say
 from model_server import ModelServer
+from remote_graph import ServerDouble
 
 
 def right(answer, _run):
@@ -411,6 +412,15 @@ def test_a_graph_that_keeps_its_thread_starts_each_attempt_without_the_one_befor
     assert len(seen) == 3
     assert [texts[-1] for texts in seen] == ["Is it so?"] * 3
     assert [len(texts) for texts in seen] == ([1, 1, 1] if strategy == "none" else [1, 2, 2])
+
+
+@pytest.mark.req("G5")
+def test_a_graph_on_a_server_starts_each_attempt_without_the_one_before() -> None:
+    server = ServerDouble("no")
+    graph = create_trial_graph(server.graph(), [right], strategy="none", checkpointer=InMemorySaver())
+    result = graph.invoke({"messages": [("user", "Is it so?")]}, {"configurable": {"thread_id": "t"}})
+    assert [attempt.answer for attempt in result["outcome"].attempts] == ["no"] * 3
+    assert server.threads == [None] * 3
 
 
 @pytest.mark.req("I10")

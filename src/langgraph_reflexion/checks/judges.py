@@ -11,10 +11,11 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableSequence
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.config import var_child_runnable_config
+from langgraph.pregel import Pregel
 from langgraph.pregel.protocol import PregelProtocol
 from langgraph.types import interrupt
 from pydantic_core import to_json
@@ -23,7 +24,7 @@ from langgraph_reflexion.checks.check import Check, normalize_answer, text_of
 from langgraph_reflexion.context import field_of
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.exceptions import describe
-from langgraph_reflexion.nodes.host import checkpoints, emit_step
+from langgraph_reflexion.nodes.host import checkpoints, emit_step, remote_graph_config
 from langgraph_reflexion.nodes.models.calling import Meter, call_model, call_silently, metered, raise_control_flow
 from langgraph_reflexion.nodes.models.choice import ModelLike, model_for
 from langgraph_reflexion.nodes.models.response_format import ask_for_json
@@ -187,10 +188,13 @@ def _ask_judge(
 ) -> Waits[str]:
     """The reply of a chat model or a graph. The prompt says what `schema` says, which some providers enforce."""
     config, message = metered(_current_config(), meter), HumanMessage(prompt)
-    if _is_graph(model):
-        # A graph with its own checkpointer needs a thread, even if the check is called outside a run.
-        place = config.get("configurable") or {"thread_id": uuid4().hex}
-        named: RunnableConfig = {**config, "run_name": name, "configurable": place}
+    if (graph := _graph_in(model)) is not None:
+        if isinstance(graph, Pregel):
+            # A graph with its own checkpointer needs a thread, even if the check is called outside a run.
+            config = {**config, "configurable": config.get("configurable") or {"thread_id": uuid4().hex}}
+        else:
+            config = remote_graph_config(config)
+        named: RunnableConfig = {**config, "run_name": name}
         final = yield call_silently(model, {"messages": [message]}, named, recursion_limit=STEPS_OF_A_GRAPH)
         return _graph_answer(final)
     options: dict[str, Any] = {"retries": run.model_retries, "silent_as": name}
@@ -225,10 +229,10 @@ def _emit_step(run: Run, prompt: str, reply: str, verdict: Verdict | None, fault
     )
 
 
-def _is_graph(model: Any) -> bool:
+def _graph_in(model: Any) -> PregelProtocol[Any, Any, Any, Any] | None:
     while isinstance(model, RunnableBindingBase):
         model = model.bound
-    return isinstance(model, PregelProtocol)
+    return model if isinstance(model, PregelProtocol) else None
 
 
 def _graph_answer(final: Any) -> str:
@@ -238,7 +242,7 @@ def _graph_answer(final: Any) -> str:
     messages = field_of(final, "messages")
     if not messages:
         raise ValueError("the judge graph returned neither `messages` nor `structured_response`")
-    return str(messages[-1].text)
+    return str(convert_to_messages(messages)[-1].text)  # a graph on a server returns dicts
 
 
 # ---------------------------------------------------------------- reading a verdict
