@@ -20,7 +20,6 @@ from langchain.agents.middleware import (
     HumanInTheLoopMiddleware,
     after_agent,
     after_model,
-    before_agent,
     dynamic_prompt,
     hook_config,
     wrap_model_call,
@@ -424,20 +423,24 @@ def test_a_run_has_one_outcome_and_one_episode_if_another_middleware_jumps_to_th
     assert len(LessonBook(store).episodes()) == 1
 
 
-@pytest.mark.req("M2")
-def test_each_run_of_a_thread_starts_anew_if_another_middleware_jumps_past_its_start():
-    @before_agent(can_jump_to=["model"])
-    def skip(_state: Any, _runtime: Any) -> Any:
-        return {"jump_to": "model"}
+@pytest.mark.req("M2", "M5")
+def test_an_answer_that_a_person_sends_back_at_the_end_is_an_attempt_of_the_same_run():
+    @after_agent(can_jump_to=["model"])
+    def review(_state: Any, _runtime: Any) -> Any:
+        comment = interrupt("Is it fine?")
+        return {"messages": [HumanMessage(comment)], "jump_to": "model"} if comment else None
 
-    store = InMemoryStore()
+    store, thread = InMemoryStore(), {"configurable": {"thread_id": "1"}}
     agent = create_agent(
-        RoleModel(say("11:00")), [], middleware=[skip, ReflexionMiddleware()], checkpointer=InMemorySaver(), store=store
+        RoleModel([say("10:00"), say("11:00")]),
+        middleware=[review, ReflexionMiddleware()],
+        checkpointer=InMemorySaver(),
+        store=store,
     )
-    for number in (1, 2):
-        result = agent.invoke({"messages": [("user", f"Task {number}.")]}, {"configurable": {"thread_id": "1"}})
-        assert len(result["outcome"].attempts) == 1
-    assert {episode.task for episode in LessonBook(store).episodes()} == {"Task 1.", "Task 2."}
+    for given in (TASK, Command(resume="Later, please."), Command(resume="")):
+        result = agent.invoke(given, thread)
+    assert [attempt.answer for attempt in result["outcome"].attempts] == ["10:00", "11:00"]
+    assert len(LessonBook(store).episodes()) == 1
 
 
 @pytest.mark.req("M1")

@@ -40,7 +40,6 @@ from langgraph_reflexion.middleware.state import (
     RunState,
     ended_by_another,
     is_resumed,
-    is_unstarted,
     mark_as_tool_error,
     new_results,
     private_state,
@@ -204,7 +203,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
     ) -> Waits[ExtendedModelResponse[Any]]:
         """Read the results of the last decision, reflect if needed, and make and check the next decision."""
         values = cast("dict[str, Any]", request.state)
-        if is_unstarted(values.get("reflexion"), config):
+        if not values.get("reflexion"):  # another middleware jumped past `before_agent`
             values = {**values, "reflexion": self._begin(values, config)["reflexion"]}
         state, node = self._read(values, config), values["reflexion"]["next"]
         model = HandlerModel(request, handler, f"{state['about']['id']}-{len(state['messages'])}")
@@ -301,10 +300,11 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _finish(self, values: Mapping[str, Any], config: RunnableConfig) -> Waits[Update | None]:
         """Write the outcome, the episode and the credit. A tool's direct answer is checked first."""
-        if is_unstarted(values.get("reflexion"), config):
+        private: RunState | None = values.get("reflexion")
+        if private and private["next"] == OVER and not is_resumed(private, config):
+            return None  # this hook has run: another middleware jumped to the end after it
+        if not private or private["next"] == OVER:  # another middleware jumped past `before_agent`
             values = {**values, "reflexion": self._begin(values, config)["reflexion"]}
-        elif values["reflexion"]["next"] == OVER:  # another middleware's jump to the end runs this hook again
-            return None
         state, node, parts = self._read(values, config), values["reflexion"]["next"], self._parts
         turn, answers = last_turn_anywhere(state["messages"])
         if node == "direct" and turn is not None and answers:

@@ -109,11 +109,6 @@ def is_resumed(private: RunState, config: RunnableConfig) -> bool:
     return private.get("step", step) < first
 
 
-def is_unstarted(private: RunState | None, config: RunnableConfig) -> bool:
-    """Whether another middleware jumped past `before_agent`, so that at most an earlier run was started here."""
-    return not private or (private["next"] == OVER and is_resumed(private, config))
-
-
 def new_results(state: State) -> list[ToolMessage]:
     """The results of the last turn's calls, if the model has not seen them yet."""
     ids = [message.id for message in state["messages"]]
