@@ -531,6 +531,16 @@ def test_a_file_of_sqlite_store_is_opened_as_one(run_cli, refused, monkeypatch):
     assert "needs `pip install langgraph-checkpoint-sqlite`" in refused("list", store="theirs.db")
 
 
+def test_a_file_of_sqlite_store_that_is_damaged_is_an_error_in_a_sentence(here, refused):
+    with SqliteStore.from_conn_string("theirs.db") as store:
+        store.setup()
+    data = (here / "theirs.db").read_bytes()
+    (here / "theirs.db").write_bytes(data[:4096] + bytes(len(data) - 4096))
+    assert "the store theirs.db cannot be used: database disk image is malformed" in refused(
+        "list", store="theirs.db", status=1
+    )
+
+
 def test_without_a_namespace_the_usual_one_is_meant_and_the_others_are_named(capsys):
     with FaissStore("lessons.db") as store:
         for place in (("a",), ("reflexion", "reflexion_agent")):

@@ -7,7 +7,7 @@ import re
 import sqlite3
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -44,22 +44,31 @@ def open_store(address: str | None, *, create: bool = False, hint: str = "") -> 
         raise WrongUse(f"--store {hide_password(address)}: there is no such file{hint}")
     if not create and file.is_file() and not file.stat().st_size:  # opening it would make it a store
         raise WrongUse(f"--store {hide_password(address)}: the file is empty{hint}")
+    if _is_sqlite_store(file):
+        with _open_sqlite_store(file) as store:
+            yield store
+        return
     try:
-        opened = _open_sqlite_store(file) if _is_sqlite_store(file) else FaissStore(file)
+        opened = FaissStore(file)
     except StoreError as error:
         raise WrongUse(summarize(error)) from error
     with opened as store:
         yield store
 
 
-def _open_sqlite_store(file: Path) -> AbstractContextManager[BaseStore]:
+@contextmanager
+def _open_sqlite_store(file: Path) -> Iterator[BaseStore]:
     try:
         from langgraph.store.sqlite import SqliteStore
     except ImportError as error:
         raise WrongUse(
             f"--store {file} is a SqliteStore and needs `pip install langgraph-checkpoint-sqlite`"
         ) from error
-    return SqliteStore.from_conn_string(str(file))
+    try:
+        with SqliteStore.from_conn_string(str(file)) as store:
+            yield store
+    except sqlite3.Error as error:
+        raise StoreError(f"the store {file} cannot be used: {summarize(error)}") from error
 
 
 def _is_sqlite_store(file: Path) -> bool:
