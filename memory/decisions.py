@@ -174,11 +174,13 @@ def _undo_change(shelf: Shelf, found: StoredLesson, id: str) -> Plan[list[Change
 
 
 def _with_one_value(shelf: Shelf, before: Mapping[str, StoredLesson], now: Mapping[str, StoredLesson]) -> Plan[None]:
-    """Where former values of a name are live again, supersede all values of the name but the newest of these."""
-    revived = [id for id, found in now.items() if found.lesson.status in LIVE and before[id].lesson.status not in LIVE]
-    newest = {(lesson.kind, lesson.name): lesson for id in before if id in revived and (lesson := now[id].lesson).name}
-    for lesson in newest.values():
-        yield from shelf.write((yield from shelf.replaced_by(lesson)))
+    """Where former values of a name are live again, supersede all values of the name but the newest of those that were
+    read, so that a second undo leaves the same one."""
+    live = [lesson for id in before if (lesson := now.get(id, before[id]).lesson).name and lesson.status in LIVE]
+    newest = {(lesson.kind, lesson.name): lesson for lesson in live}
+    revived = [lesson for lesson in live if before[lesson.id].lesson.status not in LIVE]
+    for name in dict.fromkeys((lesson.kind, lesson.name) for lesson in revived):
+        yield from shelf.write((yield from shelf.replaced_by(newest[name])))
 
 
 def _sources_of(change: Change, found: StoredLesson) -> list[Source]:

@@ -178,6 +178,21 @@ def test_a_name_has_one_live_value_after_learning_it_again_or_undoing(book_on: A
     assert [lesson.id for lesson in book.profile()] == [second]
 
 
+@pytest.mark.req("D15", "D20")
+def test_undone_twice_since_a_time_a_name_keeps_its_value(book: LessonBook, clock: Any) -> None:
+    ids = []
+    for length in ("short", "long"):
+        ids.append(added(book, rule(f"The user prefers {length} answers.", kind="preference", name="answers")))
+        clock.pass_by(minutes=1)
+    since = clock()
+    book.undo(last(book, ids[0], "superseded"))
+    assert [now(book, id).status for id in ids] == ["candidate", "superseded"]
+    book.undo(since=since)
+    [value] = book.profile()
+    book.undo(since=since)
+    assert book.profile() == [value]
+
+
 @pytest.mark.req("D16", "D20")
 def test_a_name_that_a_known_lesson_gets_has_no_other_live_value(book: LessonBook) -> None:
     short = added(book, rule("The user prefers short answers.", "r1", kind="preference", name="answers"))
