@@ -210,9 +210,10 @@ def _revert(
     written = [change for change in changes if change.action in ("added", "quarantined")]
     retires = any(change.run is None or not [source for source in others if source != change.run] for change in written)
     changes = [change for change in changes if retires or change not in written]
-    sources = () if retires else sources
-    # A retired lesson keeps the sources of the undo that retired it.
-    if not changes and not counts and (not sources or lesson.status == "retired"):
+    is_written = any(change.action in ("added", "quarantined") for change in evidence.standing)
+    # A lesson keeps the sources of the undo that retires it.
+    sources = sources if is_written and not retires else ()
+    if not changes and not counts and not sources:
         return [], []
     about = shelf.evidence_of(lesson.id)
     ops: list[Op] = [

@@ -178,6 +178,21 @@ def test_a_name_has_one_live_value_after_learning_it_again_or_undoing(book_on: A
     assert [lesson.id for lesson in book.profile()] == [second]
 
 
+@pytest.mark.req("D15")
+def test_an_undone_run_that_taught_a_retired_lesson_is_none_of_its_sources(book: LessonBook) -> None:
+    id = added(book, rule(SLOT, "r1"))
+    book.retire(id, "not wanted")
+    added(book, rule(SLOT, "r2"))
+    assert now(book, id).sources == ["r1", "r2"]
+    for _ in range(2):
+        book.undo("r2")
+        assert book.restore(id).sources == ["r1"]
+        book.retire(id, "not wanted")
+    for _ in range(2):
+        book.undo("r1")
+        assert (now(book, id).status, now(book, id).sources) == ("retired", ["r1"])
+
+
 @pytest.mark.req("D15", "D20")
 def test_undone_twice_since_a_time_a_name_keeps_its_value(book: LessonBook, clock: Any) -> None:
     ids = []
