@@ -272,6 +272,15 @@ def test_more_of_the_same_tasks_and_other_set_ups_continue_in_the_same_folder(ca
 
 
 @pytest.mark.slow
+@pytest.mark.req("L1")
+def test_a_task_that_broke_and_was_not_asked_for_is_no_fault_of_this_command(capsys: pytest.CaptureFixture[str]):
+    words = ["towns.jsonl", "--model", "simulated", "--trials", "1", "--setups", "cot", "--limit", "1"]
+    run_cli(capsys, *words)
+    Ledger(Path("eval-towns"), {}).add(Result(setup="cot", task=TASKS[1]["id"], error="ConnectError: gone"))
+    assert "broke" not in run_cli(capsys, *words, status=0)
+
+
+@pytest.mark.slow
 def test_two_runs_of_other_tasks_are_compared_with_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "others.jsonl").write_text(json.dumps({**TASKS[0], "task": "Which hill?"}) + "\n", encoding="utf-8")
     words = ["--setups", "cot", "--model", "simulated", "--trials", "1"]

@@ -135,7 +135,7 @@ async def _evaluate(args: argparse.Namespace, experiment: Experiment, folder: Pa
         if new:
             seconds = format_seconds(time.monotonic() - began)
             page.line(f"{count_of(len(new), 'task')} in {seconds}, up to {args.concurrency} at once")
-        return 1 if any(result.error for result in flatten(results)) else 0
+        return 1 if any(result.error for result in flatten(found)) else 0
 
 
 def _show_results(
