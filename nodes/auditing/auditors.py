@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -266,7 +267,8 @@ def _forget(
     forgotten: list[str] = []
     for memory in known:
         if book is not None and memory.name and memory.name in names and _asks_to_forget(memory.name, user):
-            yield either(book.retire, book.aretire, memory.id, "the user asked to forget it")
+            with suppress(KeyError):  # a person has deleted it in the meantime
+                yield either(book.retire, book.aretire, memory.id, "the user asked to forget it")
             forgotten.append(memory.name)
     return forgotten
 

@@ -320,6 +320,22 @@ def test_a_memory_is_forgotten_where_the_users_own_sentence_asks_for_it_by_name(
         assert book.restore(book.lessons()[0].id).status == "candidate"
 
 
+@pytest.mark.req("H2", "H11")
+def test_a_memory_that_a_person_deletes_during_the_audit_costs_no_other_memory(on, book):
+    kept = book.add(
+        Lesson(kind="rule", name="tabs", text="Indent with tabs.", when="writing code", origin="told")
+    ).lesson
+
+    def reply(_):
+        book.forget(kept.id)
+        return {"memories": [on.MEMORY], "forget": ["tabs"]}
+
+    learned = after_run(on.Cast(memories=reply), memory=book).audit([HumanMessage("Forget tabs."), *on.TALK])
+    assert (learned["failed"], learned["forgotten"]) == ({}, ["tabs"])
+    assert [memory["name"] for memory in learned["memories"]] == ["kebab-case"]
+    assert [lesson.name for lesson in book.lessons()] == ["kebab-case"]
+
+
 @pytest.mark.req("H11")
 @pytest.mark.parametrize(
     ("user", "content", "origin"),
