@@ -56,9 +56,6 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
     episode = episode.model_copy(update={"id": storable(episode.id), "topic": topic})
     kept = _mask(episode).model_copy(update={"created_at": episode.created_at or shelf.clock()})
     yield from _count(shelf, kept)
-    if kept.reflections:  # a lesson that it wrote may have been forgotten since
-        [item], forgotten = yield from at_once(read_items(shelf.episodes, [kept.id]), items_in(shelf.forgotten))
-        yield from remove_forgotten(shelf, [item] if item else [], forgotten)
     if draw(episode.id) * (shelf.policy.keep_runs // 100) < 1:  # in one of every `keep_runs` / 100 runs
         yield from drop_old(shelf)
 
@@ -119,6 +116,9 @@ def _count(shelf: Shelf, episode: Episode) -> Plan[None]:
     for id, entry in now_found.items():
         if is_due(entry.evidence, now):
             yield from sum_up_runs(shelf, id)
+    if episode.reflections:  # a lesson that it wrote may have been forgotten since
+        [item], forgotten = yield from at_once(read_items(shelf.episodes, [episode.id]), items_in(shelf.forgotten))
+        yield from remove_forgotten(shelf, [item] if item else [], forgotten)
 
 
 def lessons_of(episode: Episode) -> list[str]:

@@ -314,6 +314,19 @@ def test_a_run_that_ends_after_its_lesson_was_forgotten_keeps_no_plan_with_its_s
         assert not [data for data in on_disk if b"every busy time" in data]
 
 
+@pytest.mark.req("D15")
+def test_a_run_that_is_found_wrong_while_its_lesson_is_forgotten_keeps_no_word_of_it(
+    book_on: Any, interrupted: Any
+) -> None:
+    book: LessonBook = book_on(interrupted)
+    id = added(book, rule(GUESTS, "r1"))
+    book.credit(wrote("r1", GUESTS))
+    interrupted.first = lambda: book.forget(id)
+    assert book.feedback("r1")
+    left = [str(item.value) for item in book.store.search(book.namespace, limit=100)]
+    assert not [one for one in left if "busy time" in one]
+
+
 BESIDE: dict[str, Callable[[LessonBook, str], object]] = {
     "a run it was shown in": lambda book, id: book.credit(won("r2", id)),
     "a run that wrote it": lambda book, _: book.credit(wrote("r2", GUESTS)),
