@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from datetime import datetime
-from typing import Any, TypedDict, Unpack, cast, get_args
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast, get_args
 
-from langchain_core.runnables import Runnable
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace, aware
@@ -34,6 +33,9 @@ from langgraph_reflexion.memory.shelf import Shelf
 from langgraph_reflexion.memory.writing import Written
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Episode, Failure, Kind, Lesson, LessonStatus, Origin
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import Runnable
 
 Wanted = str | Collection[str] | None
 """A value to filter by, or several, one of which must match."""

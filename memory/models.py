@@ -19,7 +19,9 @@ def ask(model: Any, question: str, name: str) -> Wait:
     model = model_named(model) if isinstance(model, str) else model
     if not hasattr(model, "invoke"):
         return call_function(f"The function given as `{name}`", model, question)
-    config = silent_config({}, run_name=name)
+    from langchain_core.runnables import ensure_config  # most books ask no model
+
+    config = silent_config(ensure_config(), run_name=name)
     return Wait(lambda: model.invoke(question, config), lambda: model.ainvoke(question, config))
 
 

@@ -172,6 +172,8 @@ def test_of_several_lessons_with_a_name_the_live_one_is_meant_and_two_are_told_a
     assert run_cli("show", "lengths", "--json")["text"] == "Convert all lengths to metres."
     assert run_cli("approve", "lengths", "--json")["text"] == "Convert all lengths to metres."
     assert status_of(ids[1]) == "superseded"
+    assert run_cli("restore", "lengths", "--json")["id"] == ids[1]
+    assert run_cli("restore", "lengths", "--json")["text"] == "Convert all lengths to metres."
     with FaissStore("lessons.db") as store:
         other = LessonBook(store, PLACE).add(Lesson(kind="preference", text="Show lengths in feet.", name="lengths"))
     message = refused("forget", "lengths", "--yes")

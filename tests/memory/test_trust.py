@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import ErrorNotebook, MemoryPolicy, create_reflexion_agent
@@ -383,6 +384,19 @@ def test_the_guard_reads_an_occasion_that_a_known_lesson_would_get() -> None:
 def test_a_guard_that_can_only_be_invoked_answers_sync_calls() -> None:
     guard = SimpleNamespace(invoke=lambda *_: "KEEP")
     assert book(guard=guard).add(rule("Look up the order first.")).action == "added"
+
+
+@pytest.mark.req("D25")
+def test_a_guard_sees_the_metadata_of_the_run_that_asks_it() -> None:
+    seen: dict[str, Any] = {}
+
+    def answer(_: Any, config: RunnableConfig) -> str:
+        seen.update(config["metadata"])
+        return "KEEP"
+
+    guarded = book(guard=RunnableLambda(answer))
+    RunnableLambda(lambda text: guarded.add(rule(text))).invoke("Look up the order.", {"metadata": {"customer": "ada"}})
+    assert seen == {"customer": "ada", "emit-messages": False, "emit-tool-calls": False}
 
 
 @pytest.mark.req("D25")

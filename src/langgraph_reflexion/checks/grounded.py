@@ -53,7 +53,7 @@ _DIGITS_DATE = re.compile(r"\b(?P<a>\d{1,2})[/.](?P<b>\d{1,2})[/.](?P<y>\d{4})\b
 _SPACES = " \u00a0\u2009\u202f'’"
 """What separates thousands, besides commas and dots: spaces, also those that no line ends at, and apostrophes."""
 _DIGITS = re.compile(
-    rf"(?:(?<![^\W{UNSPACED}])(?<!\.)[-−]?|(?<=\bv))"
+    rf"(?:(?<![^\W{UNSPACED}])(?<!\.)[-−]?|(?<=\b[vV]))"
     rf"(?P<n>\d{{1,3}}(?:[.{_SPACES}]\d{{3}})+,\d\d?(?![\d,])|\d{{1,3}}(?:[,{_SPACES}]\d{{3}})+(?:\.\d+)?"
     r"|\d{1,3}(?:\.\d{3}){2,}|\d+(?:\.\d+|,\d\d?(?![\d,]))?|\.\d+)"
     r"(?:[eE](?P<e>[-+]?\d\d?)\b|\s?(?P<s>hundred|thousand|million|billion|trillion|bn|mn|[kKmM]\b|万|亿))?"
@@ -70,7 +70,7 @@ _IN_WORDS = re.compile(
 
 _MARKUP = re.compile(
     r"^[^\S\n]*\d+[.)]\s+|\[\d+\]|\b(?:observation|step|source|passage|paragraph|document|result)s?\s*#?\d+\b|[*_`#]+"
-    r"|(?<=\d):00(?!\d)",
+    r"|(?<=\d):00(?=\W|$|[ap]m\b)",
     re.IGNORECASE | re.MULTILINE,
 )
 """List numbers, citations, emphasis and the zeros of 11:00, which claim nothing."""

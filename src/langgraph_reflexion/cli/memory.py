@@ -40,12 +40,15 @@ class BookSession(Session):
         """The filters. One that was not given is `None`."""
         return {name: getattr(self.args, name) for name in FILTERS}
 
-    def find(self) -> Lesson:
-        """The lesson with this id, shortened id or name. Of several values of a name, the live one is meant."""
+    def find(self, *, live: bool = True) -> Lesson:
+        """The lesson with this id, shortened id or name. Of several values of a name, the live one is meant, or if not
+        `live`, the one that was removed from use last."""
         given: str = self.args.id
         lessons = {lesson.id: lesson for lesson in self.book.lessons()}
         named = [lesson for lesson in lessons.values() if lesson.name == given]
-        named = [lesson for lesson in named if lesson.status in LIVE] or named
+        named = [lesson for lesson in named if (lesson.status in LIVE) == live] or named
+        if not live:
+            named = sorted(named, key=lambda lesson: str(lesson.updated_at))[-1:]
         if len(named) > 1:
             ids = ", ".join(f"{lesson.id} ({lesson.kind}, {lesson.status})" for lesson in named)
             raise WrongUse(f"{len(named)} lessons are called {given!r}; give the id of one: {ids}")
@@ -180,7 +183,7 @@ class BookSession(Session):
 
     def do_restore(self) -> int:
         with wrong_values():
-            return self.show_changed(self.book.restore(self.find().id), "Restored")
+            return self.show_changed(self.book.restore(self.find(live=False).id), "Restored")
 
     def do_forget(self) -> int:
         id, text = self.args.id, "a damaged lesson"
