@@ -17,7 +17,6 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, InvalidT
 from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
-from langchain_core.utils.utils import LC_ID_PREFIX
 from langgraph.errors import GraphBubbleUp
 from pydantic import BaseModel, ValidationError
 
@@ -209,7 +208,7 @@ def cut_off(reply: AIMessage, earlier: Sequence[AnyMessage]) -> str | None:
     expected.
 
     OpenAI's and Anthropic's clients give every reply a finish reason. From another provider it is expected once an
-    earlier message of the conversation has one. A middleware may write a reply of its own next to those of a model.
+    earlier message of the conversation has one.
     """
     endings = _finish_reasons(reply)
     if endings & _CUT_OFF:
@@ -218,11 +217,13 @@ def cut_off(reply: AIMessage, earlier: Sequence[AnyMessage]) -> str | None:
         return f"the reply was cut off in the middle, with the finish reason {broken!r}"
     if endings or reply.response_metadata.get("status") == "completed":  # as in OpenAI's Responses API
         return None
-    source = _source(reply)
-    if source in ("openai", "anthropic") or any(
+    provider = reply.response_metadata.get("model_provider")
+    if provider in ("openai", "anthropic") or any(
         _finish_reasons(message)
         for message in reversed(earlier)
-        if message.type == "ai" and message.response_metadata and _source(message) == source
+        if message.type == "ai"
+        and message.response_metadata
+        and message.response_metadata.get("model_provider") == provider
     ):
         return "the reply was cut off in the middle: it ends without a finish reason"
     return None
@@ -231,12 +232,6 @@ def cut_off(reply: AIMessage, earlier: Sequence[AnyMessage]) -> str | None:
 def cut_off_by_provider(reply: AIMessage, earlier: Sequence[BaseMessage]) -> str | None:
     """Like `cut_off`, for a reply that may not be a model's: only earlier replies with the name of a provider count."""
     return cut_off(reply, [cast("AnyMessage", m) for m in earlier if m.response_metadata.get("model_provider")])
-
-
-def _source(message: BaseMessage) -> str | bool:
-    """The provider, if the message names it. Else whether it has an id of LangChain's, as a model's reply has."""
-    provider = message.response_metadata.get("model_provider")
-    return provider or str(message.id).startswith(LC_ID_PREFIX)
 
 
 def _finish_reasons(reply: BaseMessage) -> set[str]:

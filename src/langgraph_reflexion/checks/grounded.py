@@ -70,7 +70,7 @@ _IN_WORDS = re.compile(
 
 _MARKUP = re.compile(
     r"^[^\S\n]*\d+[.)]\s+|\[\d+\]|\b(?:observation|step|source|passage|paragraph|document|result)s?\s*#?\d+\b|[*_`#]+"
-    r"|(?<=\d):00(?=\W|$|[ap]m\b)",
+    r"|(?<=\d:)00(?=\W|$|[ap]m\b)",
     re.IGNORECASE | re.MULTILINE,
 )
 """List numbers, citations, emphasis and the zeros of 11:00, which claim nothing."""
