@@ -210,9 +210,9 @@ def _revert(
     written = [change for change in changes if change.action in ("added", "quarantined")]
     retires = any(change.run is None or not [source for source in others if source != change.run] for change in written)
     changes = [change for change in changes if retires or change not in written]
-    is_written = any(change.action in ("added", "quarantined") for change in evidence.standing)
-    # A lesson keeps the sources of the undo that retires it.
-    sources = sources if is_written and not retires else ()
+    last = evidence.last_status_change
+    is_undone = lesson.status == "retired" and last is not None and last.action == "undone"
+    sources = () if retires or is_undone else sources  # a lesson keeps the sources of the undo that retired it
     if not changes and not counts and not sources:
         return [], []
     about = shelf.evidence_of(lesson.id)

@@ -191,6 +191,10 @@ def test_an_undone_run_that_taught_a_retired_lesson_is_none_of_its_sources(book:
     for _ in range(2):
         book.undo("r1")
         assert (now(book, id).status, now(book, id).sources) == ("retired", ["r1"])
+    book.restore(id)
+    added(book, rule(SLOT, "r2"))
+    book.undo("r2")
+    assert (now(book, id).status, now(book, id).sources) == ("candidate", ["r1"])
 
 
 @pytest.mark.req("D15", "D20")
