@@ -107,6 +107,7 @@ def test_the_same_claim_may_be_written_differently(answer):
         ("Rooms 1,2,3 are free.", "1, 2 and 3", "1,2,9"),
         ('{"start": "2024-03-07T10:30:00Z"}', "At 10:30 on 7 March 2024", "At 10:30 on 7 May 2024"),
         ("It started at 2014-12-12T10:12:00Z.", "It started at 2014-12-12T10:12:00Z.", "2014-12-12T10:13:00Z"),
+        ("They met at 9:00 May 3.", "At 9:00 on May 3.", "At 9:00 on May 4."),
         ("The call was at 22:00 Jan 14, 1951.", "At 22:00 Jan 14, 1951.", "At 21:00 Jan 14, 1951."),
         ("It starts at 11 am on 7 March 2024.", "2024-03-07T11:00:00", "2024-03-07T12:00:00"),
         ('{"start": "2024-03-07T14:30:00Z"}', "At 2:30 PM", "At 3:30 PM"),

@@ -39,7 +39,8 @@ _SCALES |= {"trillion": 1e12, "万": 1e4, "亿": 1e8}
 _MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
 _DATES = (
     re.compile(
-        rf"(?P<d>\d{{1,2}})(?:st|nd|rd|th)?(?: of)?\s+(?P<m>{_MONTH})\b\.?,?(?:\s+(?P<y>\d{{4}}))?", re.IGNORECASE
+        rf"(?<!\d:)(?<!\d:\d)(?P<d>\d{{1,2}})(?:st|nd|rd|th)?(?: of)?\s+(?P<m>{_MONTH})\b\.?,?(?:\s+(?P<y>\d{{4}}))?",
+        re.IGNORECASE,
     ),
     re.compile(rf"\b(?P<d>\d{{1,2}})-(?P<m>{_MONTH})-(?P<y>\d{{4}})\b", re.IGNORECASE),
     re.compile(
