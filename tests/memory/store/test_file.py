@@ -101,6 +101,14 @@ def test_an_empty_file_becomes_a_store(path: Path) -> None:
     assert FaissStore(path).get(NS, "a") is not None
 
 
+def test_deleted_data_is_in_neither_the_file_nor_its_log_once_it_is_settled(path: Path) -> None:
+    with FaissStore(path) as store, FaissStore(path):
+        store.put(NS, "a", {"text": "private"})
+        store.delete(NS, "a")
+        store.settle()
+        assert not [file for file in path.parent.iterdir() if b"private" in file.read_bytes()]
+
+
 def test_a_relative_path_stays_where_it_was_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("here", "there"):
         (tmp_path / folder).mkdir()
