@@ -62,7 +62,7 @@ _DIGITS = re.compile(
 )
 _DOTTED = re.compile(r"(?<![\d.])(?!\d{1,3}(?:\.\d{3})+(?!\.?\d))\d+(?:\.\d+){2,}(?!\.?\d)")
 """Versions and addresses, such as 1.2.3 and 10.0.0.1, but not 1.234.567. They are names, not numbers."""
-_AFTERNOON = re.compile(r"(?:[:.]\d\d)*\s?p\.?m\b", re.IGNORECASE)
+_AFTERNOON = re.compile(r"(?:[:.]\d\d){0,2}\s?p\.?m\b", re.IGNORECASE)
 _NUMBER_WORD = "|".join(sorted(_WORD_VALUES, key=len, reverse=True))
 _IN_WORDS = re.compile(
     rf"\b(?:{_NUMBER_WORD})(?:(?:[ -]| and )(?:{_NUMBER_WORD}|hundred|thousand|million|billion))*\b",
