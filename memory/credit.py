@@ -11,7 +11,7 @@ from typing import Any
 from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import TOPIC, Plan, at_once, items_in, put, read_items, storable
-from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, estimate, posterior, recent
+from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, Tally, estimate, posterior, recent
 from langgraph_reflexion.memory.evidence import COUNTS, NOTHING, Evidence, LessonRun, run_record
 from langgraph_reflexion.memory.forget import remove_forgotten
 from langgraph_reflexion.memory.gate import MAX_VALUES
@@ -281,7 +281,7 @@ def next_status(found: StoredLesson, estimates: Estimate) -> tuple[LessonStatus,
     return None
 
 
-def _status_ops(shelf: Shelf, known: Collection[StoredLesson], of_topic: Iterable[LessonRun], run: str) -> list[Op]:
+def _status_ops(shelf: Shelf, known: Collection[StoredLesson], of_topic: Tally, run: str) -> list[Op]:
     """The writes that update the status of lessons after their runs were counted."""
     estimates = estimate(known, of_topic)
     ops: list[Op] = []
@@ -313,20 +313,24 @@ def runs_of_topics(shelf: Shelf, labels: list[str]) -> Plan[dict[str, list[Lesso
     }
 
 
+def won_and_lost(runs: Iterable[LessonRun]) -> Tally:
+    """How many of these runs were won, and how many lost."""
+    results = [run.get("result") for run in runs]
+    return Tally(results.count("win"), results.count("loss"))
+
+
 def _without_lessons(episode: Episode, at: datetime) -> LessonRun | None:
     """The record of a run without lessons at its start, or `None` if it says nothing. A rejected answer is a loss."""
     if (result := result_of(episode)) is None:
         return None
     refused = any(failure.signal == "check_failed" for failure in episode.failures)
-    run = {"type": "run", "run": episode.id, "result": "loss" if refused else result, "at": at.isoformat()}
-    failed = sorted({failure.fingerprint for failure in episode.failures} - {""})
-    return {**run, "failed": failed} if failed else run
+    return {"type": "run", "run": episode.id, "result": "loss" if refused else result, "at": at.isoformat()}
 
 
 def _topic_ops(
     shelf: Shelf, label: str, run: str, without: LessonRun | None, runs: Iterable[LessonRun]
-) -> tuple[list[Op], list[LessonRun]]:
-    """The writes that save the record of a run without lessons at its start, and the topic's runs with it.
+) -> tuple[list[Op], Tally]:
+    """The writes that save the record of a run without lessons at its start, and the topic's tally with it.
 
     If there is no record, the one that the run left when it finished first is deleted.
     """
@@ -339,7 +343,7 @@ def _topic_ops(
     elif place in kept and kept[place]["run"] == run:
         ops = [PutOp(shelf.evidence, key, None)]
         del kept[place]
-    return ops, list(kept.values())
+    return ops, won_and_lost(kept.values())
 
 
 def _place_of(run: str) -> int:

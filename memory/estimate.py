@@ -2,8 +2,7 @@
 
 The tasks that the same lessons fit are one kind. Both estimates are a share of runs won with two assumed runs added:
 
-- without lessons: `b = (won + 2t) / (won + lost + 2)`, where `t` is the share for the whole topic. A run in which the
-  failure of one of the lessons occurred is lost, as it would be for the lesson, even if it succeeded in the end;
+- without lessons: `b = (won + 2t) / (won + lost + 2)`, where `t` is the share for the whole topic;
 - with a lesson: `(won + taught + 2b) / (won + lost + taught + 2)`. Each time it is taught counts as a run won.
 
 Each later event reduces the weight of earlier ones to nine tenths. A lesson is worth showing as long as its estimate is
@@ -14,11 +13,11 @@ without lessons is known.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from langgraph_reflexion.memory.evidence import Evidence, LessonRun
-from langgraph_reflexion.memory.items import StoredLesson, failure_of, tool_of
+from langgraph_reflexion.memory.items import StoredLesson, tool_of
 from langgraph_reflexion.schemas import Lesson
 from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.tokens import tokens
@@ -92,16 +91,15 @@ class Estimate(NamedTuple):
         return ""
 
 
-def estimate(lessons: Iterable[StoredLesson], of_topic: Iterable[LessonRun]) -> Estimate:
+def estimate(lessons: Iterable[StoredLesson], of_topic: Tally) -> Estimate:
     """Estimate the share of runs won without these lessons, and with each of them.
 
-    `of_topic` are the runs without lessons on tasks of the topic. Lessons that give the same advice share their
+    `of_topic` counts the runs without lessons on tasks of the topic. Lessons that give the same advice share their
     evidence.
     """
     by_id = {found.lesson.id: found for found in lessons}
-    tally = won_and_lost(of_topic, {failure_of(found.lesson) for found in by_id.values()})
     won, lost = _runs_without(found.evidence for found in by_id.values())
-    topic_share = (tally.won + 1) / (sum(tally) + 2)
+    topic_share = (of_topic.won + 1) / (sum(of_topic) + 2)
     base = (won + PRIOR_RUNS * topic_share) / (won + lost + PRIOR_RUNS)
     advice = _group_by_advice({id: found.lesson for id, found in by_id.items()})
     taught = _times_taught(by_id.values(), advice)
@@ -111,23 +109,8 @@ def estimate(lessons: Iterable[StoredLesson], of_topic: Iterable[LessonRun]) -> 
         wins, losses = recent([by_id[id] for id in members])
         wins += taught[group]
         values |= dict.fromkeys(members, (wins + PRIOR_RUNS * base) / (wins + losses + PRIOR_RUNS))
-    margin = math.sqrt(posterior(*tally)[1]) if sum(tally) < ENOUGH_RUNS else 0.0
+    margin = math.sqrt(posterior(*of_topic)[1]) if sum(of_topic) < ENOUGH_RUNS else 0.0
     return Estimate(base, values, margin, advice)
-
-
-def won_and_lost(runs: Iterable[LessonRun], failures: Collection[str | None] = ()) -> Tally:
-    """How many of these runs were won, and how many lost.
-
-    A run in which one of these failures occurred is lost, as it would be for a lesson that is bound to the failure: so
-    both sides of a comparison count alike.
-    """
-
-    def result_of(run: LessonRun) -> Any:
-        met = run.get("failed")
-        return "loss" if isinstance(met, list) and any(str(mark) in failures for mark in met) else run.get("result")
-
-    results = [result_of(run) for run in runs]
-    return Tally(results.count("win"), results.count("loss"))
 
 
 def recent(same: Iterable[StoredLesson]) -> Tally:

@@ -12,8 +12,8 @@ from langgraph.store.base import SearchOp
 
 from langgraph_reflexion.memory.access import TOPIC, Plan, count, items_in, read_items
 from langgraph_reflexion.memory.choose import doubt_of, holds_always, is_approved
-from langgraph_reflexion.memory.credit import counted_episode, run_fields, runs_of_topics, topic_label
-from langgraph_reflexion.memory.estimate import Uplift, uplift, won_and_lost
+from langgraph_reflexion.memory.credit import counted_episode, run_fields, runs_of_topics, topic_label, won_and_lost
+from langgraph_reflexion.memory.estimate import Uplift, uplift
 from langgraph_reflexion.memory.evidence import LIVE, Change
 from langgraph_reflexion.memory.index import tasks_of
 from langgraph_reflexion.memory.items import StoredLesson, fingerprints, parse_item

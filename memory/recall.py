@@ -24,7 +24,7 @@ from langgraph.store.base import Item
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.memory.access import Plan, at_once
 from langgraph_reflexion.memory.choose import Fit, Selection, choose, doubt_of, holds_always, is_approved
-from langgraph_reflexion.memory.credit import runs_of_topics, topic_label
+from langgraph_reflexion.memory.credit import runs_of_topics, topic_label, won_and_lost
 from langgraph_reflexion.memory.estimate import estimate
 from langgraph_reflexion.memory.evidence import LIVE
 from langgraph_reflexion.memory.gate import LENGTHS, one_line
@@ -177,7 +177,7 @@ def recall(
     for_any_task = [current[key] for key in always]
     for_any_task.sort(key=lambda entry: -len(weights.keys() & words_of(entry.lesson.text)))
     fitting = [current[key] for key in best if key in current and key not in always]
-    estimates = estimate(fitting, [run for of_topic in runs.values() for run in of_topic])
+    estimates = estimate(fitting, won_and_lost(run for of_topic in runs.values() for run in of_topic))
     failed = failure is not None
     while True:  # only chosen lessons are screened again, because that takes longer than searching
         chosen = choose(for_any_task, fitting, scores, estimates, policy, shown_before, after_failure=failed)
