@@ -11,7 +11,7 @@ from typing import Any
 from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import TOPIC, Plan, at_once, items_in, put, read_items, storable
-from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, Tally, estimate, posterior, recent
+from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, Tally, estimate, posterior, recent, share_won
 from langgraph_reflexion.memory.evidence import COUNTS, NOTHING, Evidence, LessonRun, run_record
 from langgraph_reflexion.memory.forget import remove_forgotten
 from langgraph_reflexion.memory.gate import MAX_VALUES
@@ -20,7 +20,7 @@ from langgraph_reflexion.memory.items import TASKS, StoredLesson, failure_of, pa
 from langgraph_reflexion.memory.shelf import COUNTED, MARKS, Shelf, is_undone, time_in, topic_for
 from langgraph_reflexion.memory.upkeep import drop_old, is_due, sum_up_runs
 from langgraph_reflexion.schemas import CUT_SHORT, Episode, Lesson, LessonStatus, Reflection
-from langgraph_reflexion.text import draw
+from langgraph_reflexion.text import draw, hash_of
 from langgraph_reflexion.text.json_text import map_texts
 from langgraph_reflexion.text.literals import mask_secrets
 
@@ -131,7 +131,9 @@ def run_fields(episode: Episode, lesson: Lesson) -> dict[str, Any] | None:
     if lesson.id in (*episode.shown, *episode.withheld):
         if lesson.name:
             return None
-        return {"withheld": lesson.id not in episode.shown, "result": result_of(episode, lesson)}
+        result = result_of(episode, lesson)
+        recovered = result == "loss" and _has_recovered(episode)
+        return {"withheld": lesson.id not in episode.shown, "result": result, "recovered": recovered}
     if lesson.id not in episode.written:
         return None
     # The run's failures came before it wrote the lesson; `failed` says whether one came back after it.
@@ -222,6 +224,15 @@ def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:
     return "loss" if any(failure.fingerprint == bound for failure in later) else "win"
 
 
+def _has_recovered(episode: Episode) -> bool:
+    """Whether something failed in the run, but no answer was rejected, and it succeeded all the same."""
+    return episode.success is True and bool(episode.failures) and not _was_refused(episode)
+
+
+def _was_refused(episode: Episode) -> bool:
+    return any(failure.signal == "check_failed" for failure in episode.failures)
+
+
 def _mask(episode: Episode) -> Episode:
     """The episode with secrets masked in its task, its failures and its reflections."""
     failures = [past.model_copy(update={"evidence": mask_secrets(past.evidence)}) for past in episode.failures]
@@ -281,9 +292,9 @@ def next_status(found: StoredLesson, estimates: Estimate) -> tuple[LessonStatus,
     return None
 
 
-def _status_ops(shelf: Shelf, known: Collection[StoredLesson], of_topic: Tally, run: str) -> list[Op]:
+def _status_ops(shelf: Shelf, known: Collection[StoredLesson], of_topic: Iterable[LessonRun], run: str) -> list[Op]:
     """The writes that update the status of lessons after their runs were counted."""
-    estimates = estimate(known, of_topic)
+    estimates = estimate(known, won_and_lost(of_topic, known))
     ops: list[Op] = []
     for entry in known:
         if (step := next_status(entry, estimates)) is None:
@@ -313,24 +324,34 @@ def runs_of_topics(shelf: Shelf, labels: list[str]) -> Plan[dict[str, list[Lesso
     }
 
 
-def won_and_lost(runs: Iterable[LessonRun]) -> Tally:
-    """How many of these runs were won, and how many lost."""
-    results = [run.get("result") for run in runs]
-    return Tally(results.count("win"), results.count("loss"))
+def won_and_lost(runs: Iterable[LessonRun], lessons: Iterable[StoredLesson] = ()) -> Tally:
+    """How many of a topic's runs were won, and how many lost, compared with runs that were shown these lessons."""
+    failures = {hash_of(bound, 8) for found in lessons if (bound := failure_of(found.lesson))}
+    shares = [
+        share_won(run | {"recovered": run["result"] == "win" and not failures.isdisjoint(run.get("failures", ()))})
+        for run in runs
+        if run.get("result") is not None
+    ]
+    return Tally(sum(shares), len(shares) - sum(shares))
 
 
 def _without_lessons(episode: Episode, at: datetime) -> LessonRun | None:
     """The record of a run without lessons at its start, or `None` if it says nothing. A rejected answer is a loss."""
     if (result := result_of(episode)) is None:
         return None
-    refused = any(failure.signal == "check_failed" for failure in episode.failures)
-    return {"type": "run", "run": episode.id, "result": "loss" if refused else result, "at": at.isoformat()}
+    return {
+        "type": "run",
+        "run": episode.id,
+        "result": "loss" if _was_refused(episode) else result,
+        "at": at.isoformat(),
+        "failures": sorted({hash_of(failure.fingerprint, 8) for failure in episode.failures}),
+    }
 
 
 def _topic_ops(
     shelf: Shelf, label: str, run: str, without: LessonRun | None, runs: Iterable[LessonRun]
-) -> tuple[list[Op], Tally]:
-    """The writes that save the record of a run without lessons at its start, and the topic's tally with it.
+) -> tuple[list[Op], Collection[LessonRun]]:
+    """The writes that save the record of a run without lessons at its start, and the topic's runs with it.
 
     If there is no record, the one that the run left when it finished first is deleted.
     """
@@ -343,7 +364,7 @@ def _topic_ops(
     elif place in kept and kept[place]["run"] == run:
         ops = [PutOp(shelf.evidence, key, None)]
         del kept[place]
-    return ops, won_and_lost(kept.values())
+    return ops, kept.values()
 
 
 def _place_of(run: str) -> int:

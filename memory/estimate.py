@@ -5,9 +5,10 @@ The tasks that the same lessons fit are one kind. Both estimates are a share of 
 - without lessons: `b = (won + 2t) / (won + lost + 2)`, where `t` is the share for the whole topic;
 - with a lesson: `(won + taught + 2b) / (won + lost + taught + 2)`. Each time it is taught counts as a run won.
 
-Each later event reduces the weight of earlier ones to nine tenths. A lesson is worth showing as long as its estimate is
-not below the one without lessons. One that lost its last run must be clearly above it, while hardly a run of the topic
-without lessons is known.
+A run that succeeded although the failure that the lesson is for occurred counts as three quarters of a run won, in
+both. Each later event reduces the weight of earlier ones to nine tenths. A lesson is worth showing as long as its
+estimate is not below the one without lessons. One that lost its last run must be clearly above it, while hardly a run
+of the topic without lessons is known.
 """
 
 from __future__ import annotations
@@ -25,6 +26,11 @@ from langgraph_reflexion.text.tokens import tokens
 DECAY = 0.9
 """Factor by which each later event reduces the weight of earlier runs and teachings, so that about ten count. Set on
 the worlds marked `set` in `benchmarks/lessons.py`; 0.85 to 0.93 do equally well there."""
+
+RECOVERED = 0.75
+"""What a run counts, with a lesson or without, that succeeded although the failure that the lesson is for occurred. If
+it counts as lost, a lesson that avoids the failure and lowers success stays; if as won, one that avoids it and does no
+harm is held back."""
 
 PRIOR_RUNS = 2.0
 """Assumed runs that each estimate starts with: a lesson's with the share without lessons, a kind's with the share of
@@ -81,7 +87,7 @@ class Estimate(NamedTuple):
         """Why a lesson is held back at the start of a task of this kind; empty if it is not."""
         value = self.values[found.lesson.id]
         counted = [run for run in found.evidence.runs if run.get("result") in ("win", "loss")]
-        lost_last = bool(counted) and counted[-1]["result"] == "loss" and not counted[-1].get("withheld")
+        lost_last = bool(counted) and not share_won(counted[-1]) and not counted[-1].get("withheld")
         if value < self.without:
             return f"runs of this kind are won in {self.without:.0%} without lessons, and in {value:.0%} with this one"
         if lost_last and len(found.evidence.shown) >= ALWAYS_SHOWN and value < self.without + self.margin:
@@ -131,14 +137,22 @@ def recent(same: Iterable[StoredLesson]) -> Tally:
         faded = min(1.0, 1 / (1 - DECAY) / max(sum(before), 1))
         wins, losses = wins + faded * before[0], losses + faded * before[1]
     ordered = sorted([*runs.values(), *tried], key=lambda run: str(run["at"]))
-    return _fading(Tally(wins, losses), (run["result"] for run in ordered))
+    return _fading(Tally(wins, losses), map(share_won, ordered))
 
 
-def _fading(before: Tally, results: Iterable[str | None]) -> Tally:
-    """The tally after these results, in order of time. Each reduces the weight of what came before it."""
+def share_won(run: LessonRun) -> float:
+    """How far a run was won: 1, 0 or, if the failure occurred and it succeeded all the same, `RECOVERED`."""
+    return RECOVERED if run.get("recovered") else float(run["result"] == "win")
+
+
+def _fading(before: Tally, runs: Iterable[float | None]) -> Tally:
+    """The tally after these runs, in order of time. Each reduces the weight of what came before it.
+
+    A run is the share of it that was won; `None` counts only for the weight.
+    """
     won, lost = before
-    for result in results:
-        won, lost = DECAY * won + (result == "win"), DECAY * lost + (result == "loss")
+    for share in runs:
+        won, lost = DECAY * won + (share or 0), DECAY * lost + (0 if share is None else 1 - share)
     return Tally(won, lost)
 
 
@@ -165,7 +179,7 @@ def _runs_without(evidence: Iterable[Evidence]) -> Tally:
             if known is None or (known.get("withheld") and not run.get("withheld")):
                 runs[str(run.get("run"))] = run
     ordered = sorted(runs.values(), key=lambda run: str(run["at"]))
-    return _fading(Tally(0.0, 0.0), (run["result"] if run.get("withheld") else None for run in ordered))
+    return _fading(Tally(0.0, 0.0), (share_won(run) if run.get("withheld") else None for run in ordered))
 
 
 def _group_by_advice(lessons: Mapping[str, Lesson]) -> dict[str, str]:

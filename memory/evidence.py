@@ -45,7 +45,7 @@ twentieth in `estimate.recent`."""
 LessonRun = dict[str, Any]
 """A run that counts for a lesson, as `run_record` writes it: the id `run`, the time `at`, and the `result`:
 `win`, `loss` or `None`. It was shown the lesson, unless it is `withheld` (the run went without it) or `tried` (the
-run wrote it itself)."""
+run wrote it itself). A `recovered` run is a loss because the lesson's failure occurred, but succeeded all the same."""
 
 Source = dict[str, Any]
 """A run that taught a lesson, as `source_records` writes it: the id `source`, the time `at`, the `origin`."""
@@ -338,6 +338,7 @@ def run_record(
     at: datetime,
     withheld: bool = False,
     tried: bool = False,
+    recovered: bool = False,
     instead: Mapping[str, Any] | None = None,
     undone: bool = False,
 ) -> Record:
@@ -354,6 +355,7 @@ def run_record(
         "result": result,
         "at": at.isoformat(),
         **({"tried": True} if tried else {}),
+        **({"recovered": True} if recovered else {}),
         **({"undone": at.isoformat()} if undone else {}),
     }
     if instead is None:

@@ -177,7 +177,8 @@ def recall(
     for_any_task = [current[key] for key in always]
     for_any_task.sort(key=lambda entry: -len(weights.keys() & words_of(entry.lesson.text)))
     fitting = [current[key] for key in best if key in current and key not in always]
-    estimates = estimate(fitting, won_and_lost(run for of_topic in runs.values() for run in of_topic))
+    of_topics = (run for of_topic in runs.values() for run in of_topic)
+    estimates = estimate(fitting, won_and_lost(of_topics, fitting))
     failed = failure is not None
     while True:  # only chosen lessons are screened again, because that takes longer than searching
         chosen = choose(for_any_task, fitting, scores, estimates, policy, shown_before, after_failure=failed)

@@ -332,6 +332,38 @@ def test_where_tasks_hardly_fail_nothing_is_shown_at_the_start_and_a_failure_sti
     assert recalled(book, topic="coding") == [BUSY], "tasks of another topic may be harder"
 
 
+@pytest.mark.req("D23", "D24")
+def test_a_lesson_that_prevents_a_tool_error_stays_shown_though_runs_recover_from_the_error_without_it(
+    book: LessonBook, clock: Any
+) -> None:
+    error = Failure(signal="tool_error", tool="book", evidence="not a weekday", fingerprint="tool_error|book|weekday")
+    bound = Trigger(signal="tool_error", tool="book", fingerprint=error.fingerprint)
+    credited(book, clock, "w" * 30, "before", failures=[error])
+    prevents = remedy(book, "Give `book` the weekday of the slot.", trigger=bound)
+    for i in range(20):
+        assert prevents.text in recalled(book, tools=["book"])
+        came_back = {"failures": [error], "failed": [prevents.id]} if i % 7 == 6 else {}
+        credited(book, clock, "w", f"with-{i}", shown=[prevents.id], **came_back)
+    now = book.get(prevents.id)
+    assert now is not None
+    assert (now.status, now.wins, now.losses) == ("active", 18, 2)
+    other = remedy(book, ROOM, trigger=None)
+    assert other.text not in recalled(book), "it prevents no failure, and the runs are won without it"
+
+
+@pytest.mark.req("D23", "D24")
+def test_a_lesson_that_prevents_a_tool_error_but_lowers_success_is_shown_no_more(book: LessonBook, clock: Any) -> None:
+    error = Failure(signal="tool_error", tool="book", evidence="not a weekday", fingerprint="tool_error|book|weekday")
+    bound = Trigger(signal="tool_error", tool="book", fingerprint=error.fingerprint)
+    credited(book, clock, "w" * 30, "before", failures=[error])
+    avoids = remedy(book, "Guess the slot instead of calling `book`.", trigger=bound)
+    credited(book, clock, "wlwlwl", "with", shown=[avoids.id])
+    assert recalled(book, tools=["book"]) == []
+    now = book.get(avoids.id)
+    assert now is not None
+    assert now.status == "probation"
+
+
 @pytest.mark.req("D24")
 def test_a_lesson_clearly_ahead_of_runs_without_lessons_is_shown_again_after_a_lost_run(
     book: LessonBook, clock: Any
