@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from langgraph_reflexion.context import MemoryPolicy
-from langgraph_reflexion.memory.estimate import Estimate
+from langgraph_reflexion.memory.estimate import Estimate, share_won
 from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.gate import overlong
 from langgraph_reflexion.memory.index import names_any_task
@@ -71,17 +71,17 @@ def choose(
     """The lessons to show. Those that hold for any task (`always`) come first, but leave a place for one that fits.
 
     At the start, a lesson is held back if runs do as well without it, and is not shown beside a better one if it is
-    expected to add less than `SIDE_GAIN` of what that one adds. After a failure, a lesson that lost its last run is
-    left out. Of several lessons for the same failure (if half of all lessons are for it, on the same occasion), and of
-    lessons that advise the opposite, only the one with the highest estimate is shown, with those that give the same
-    advice: so the run says whether that advice works.
+    expected to add less than `SIDE_GAIN` of what that one adds. After a failure, a lesson that lost its last run, or
+    whose failure came back in it, is left out. Of several lessons for the same failure (if half of all lessons are for
+    it, on the same occasion), and of lessons that advise the opposite, only the one with the highest estimate is shown,
+    with those that give the same advice: so the run says whether that advice works.
     """
     values, advice = estimates.values, estimates.advice
     on_record = {found.lesson.id: found for found in fitting if not is_vouched(found)}
     why: dict[str, str] = {}
     if after_failure:
-        results = {id: [run["result"] for run in found.evidence.shown_results()] for id, found in on_record.items()}
-        worthy = [found for found in fitting if results.get(found.lesson.id, [])[-1:] != ["loss"]]
+        last = {id: found.evidence.shown_results()[-1:] for id, found in on_record.items()}
+        worthy = [found for found in fitting if all(share_won(run) == 1 for run in last.get(found.lesson.id, ()))]
     else:
         why = {id: estimates.holds_back(found) for id, found in on_record.items()}
         worthy = [found for found in fitting if not why.get(found.lesson.id)]

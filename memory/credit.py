@@ -132,7 +132,7 @@ def run_fields(episode: Episode, lesson: Lesson) -> dict[str, Any] | None:
         if lesson.name:
             return None
         result = result_of(episode, lesson)
-        recovered = result == "loss" and _has_recovered(episode)
+        recovered = result == "win" and _met_failure(episode, lesson)
         return {"withheld": lesson.id not in episode.shown, "result": result, "recovered": recovered}
     if lesson.id not in episode.written:
         return None
@@ -176,7 +176,7 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Sequence[StoredLesson
     """
     ops: list[Op] = []
     for entry in known:
-        won = [str(run["run"]) for run in entry.evidence.shown_results() if run["result"] == "win"]
+        won = [str(run["run"]) for run in entry.evidence.shown_results() if share_won(run) == 1]
         taught_by = tasks_of(entry.item.value)
         room = MAX_VALUES - len(taught_by)
         if episode.id not in won or not _fixed_failure(episode, entry.lesson) or room <= 0:
@@ -202,26 +202,31 @@ def _fixed_failure(episode: Episode, lesson: Lesson) -> bool:
 def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:
     """What a run counts for a lesson, or without one for its topic: `win`, `loss`, or `None` if it says nothing.
 
-    A lesson loses if its own failure came back after it was shown, however the run ended. A run that went without the
-    lesson is a loss if that failure occurred. A run without a verdict counts only for a lesson bound to a failure.
+    An answer that was rejected for the lesson's own failure, after it was shown or in a run that went without it, makes
+    the run a loss, however it ended. A run without a verdict counts only for a lesson bound to a failure.
     """
-    bound = failure_of(lesson) if lesson is not None else None
-    met = bound is not None and any(failure.fingerprint == bound for failure in episode.failures)
-    if lesson is not None and lesson.id in episode.failed:
-        return "loss"
     if episode.status == "needs_input" or episode.stop_reason in UNCOUNTED:
         return None
-    if lesson is not None and lesson.id not in episode.shown and lesson.id in episode.withheld and met:
+    if lesson is not None and _met_failure(episode, lesson) and not _has_recovered(episode):
         return "loss"
     if episode.success is not None:
         return "win" if episode.success else "loss"
     if episode.status != "unverified":
         return "win" if episode.status == "success" else "loss"
+    bound = failure_of(lesson) if lesson is not None else None
     if lesson is None or not bound:
         return None
     at = episode.recalled_at.get(lesson.id, 0)
     later = [failure for failure in episode.failures if not at or failure.step > at]
     return "loss" if any(failure.fingerprint == bound for failure in later) else "win"
+
+
+def _met_failure(episode: Episode, lesson: Lesson) -> bool:
+    """Whether the lesson's failure came back after it was shown, or occurred in a run that went without it."""
+    bound = failure_of(lesson)
+    went_without = lesson.id in episode.withheld and lesson.id not in episode.shown
+    occurred = bound is not None and any(failure.fingerprint == bound for failure in episode.failures)
+    return lesson.id in episode.failed or (went_without and occurred)
 
 
 def _has_recovered(episode: Episode) -> bool:

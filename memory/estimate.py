@@ -141,7 +141,7 @@ def recent(same: Iterable[StoredLesson]) -> Tally:
 
 
 def share_won(run: LessonRun) -> float:
-    """How far a run was won: 1, 0 or, if the failure occurred and it succeeded all the same, `RECOVERED`."""
+    """How far a run was won: 1, 0 or, if it recovered from the failure, `RECOVERED`."""
     return RECOVERED if run.get("recovered") else float(run["result"] == "win")
 
 

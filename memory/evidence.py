@@ -45,7 +45,7 @@ twentieth in `estimate.recent`."""
 LessonRun = dict[str, Any]
 """A run that counts for a lesson, as `run_record` writes it: the id `run`, the time `at`, and the `result`:
 `win`, `loss` or `None`. It was shown the lesson, unless it is `withheld` (the run went without it) or `tried` (the
-run wrote it itself). A `recovered` run is a loss because the lesson's failure occurred, but succeeded all the same."""
+run wrote it itself). A `recovered` run was won although the failure that the lesson is for occurred."""
 
 Source = dict[str, Any]
 """A run that taught a lesson, as `source_records` writes it: the id `source`, the time `at`, the `origin`."""

@@ -68,7 +68,8 @@ def test_every_finished_run_counts_as_shown_whatever_its_result(book: LessonBook
     book.credit(run("r1", None, shown=[mine]))
     book.credit(run("r2", False, shown=[mine], stop_reason="deadline"))
     book.credit(run("r3", None, shown=[mine], status="needs_input", stop_reason="asked_user"))
-    assert counts(book, mine) == (3, 0, 0)
+    book.credit(run("r4", None, shown=[mine], failed=[mine], stop_reason="token_budget"))
+    assert counts(book, mine) == (4, 0, 0)
 
 
 def test_a_run_without_the_lesson_is_counted_apart(book: LessonBook, mine: str) -> None:

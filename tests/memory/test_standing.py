@@ -346,7 +346,7 @@ def test_a_lesson_that_prevents_a_tool_error_stays_shown_though_runs_recover_fro
         credited(book, clock, "w", f"with-{i}", shown=[prevents.id], **came_back)
     now = book.get(prevents.id)
     assert now is not None
-    assert (now.status, now.wins, now.losses) == ("active", 18, 2)
+    assert (now.status, now.wins, now.losses) == ("active", 20, 0)
     other = remedy(book, ROOM, trigger=None)
     assert other.text not in recalled(book), "it prevents no failure, and the runs are won without it"
 
