@@ -63,8 +63,6 @@ class Broken:
     """The fields of the outermost object that were read."""
     open_key: str = ""
     """The key of the outermost object whose value could not be read."""
-    depth: int = 0
-    """How many objects and lists were open."""
     certain: bool = False
     """Whether a quoted key with its colon was read, so that it is not just a brace in prose."""
 
@@ -80,10 +78,6 @@ class JsonError(ValueError):
 
 class UnreadableError(ValueError):
     """The text takes too much work to read, or is nested too deeply."""
-
-
-class UnfinishedError(UnreadableError):
-    """The text ends inside a comment or the reasoning before it. More text may complete it."""
 
 
 def read_json(text: str) -> Any:
@@ -249,7 +243,7 @@ def after_thinking(text: str) -> str:
         return text
     _, end, rest = text.partition(THINKING_END)
     if not end:
-        raise UnfinishedError(f"it ends inside {THINKING}")
+        raise UnreadableError(f"it ends inside {THINKING}")
     return rest
 
 
@@ -294,7 +288,7 @@ class _Reader:
         except _StopError as stop:
             keys = bool(self.outer or self.open_key)
             end = _closing(self.text, start) if keys else start + 1
-            return Broken(start, stop.at, end, stop.why, self.outer, self.open_key, self.depth, self.certain)
+            return Broken(start, stop.at, end, stop.why, self.outer, self.open_key, self.certain)
         return Parsed(value, start, end, self.duplicate_key)
 
     def _value(self, at: int) -> tuple[Any, int]:
@@ -350,7 +344,7 @@ class _Reader:
         if end >= len(self.text):
             raise _StopError(end, "it ends before it is closed")
         if self.text.startswith("/*", end):
-            raise UnfinishedError("a comment is not closed")
+            raise UnreadableError("a comment is not closed")
         return end, self.text[end]
 
     def _key(self, at: int) -> tuple[str, int]:
