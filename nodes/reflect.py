@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from langchain_core.runnables import RunnableConfig
 
@@ -47,9 +47,7 @@ NO_PLAN = Objection("no plan", "The reflection gave no concrete plan for another
 
 def reflect(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     """A known lesson for exactly this failure, else one reflection, or a stop because there is nothing to change."""
-    budget, reflector, failure = parts.budget, parts.reflector, state["failure"]
-    if failure is None:
-        return {"progress": {"node": "reflect"}}
+    budget, reflector, failure = parts.budget, parts.reflector, cast("Failure", state["failure"])
     update: Update = {"trail": []}  # the loop counts start again
     if (yield from _is_known(parts, state, config, failure)):
         return {**update, "progress": {"node": "reflect", "known": True}}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
@@ -44,32 +45,30 @@ def remember(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update
 
     An event says what happened to each memo. A memo that the book quarantines is also removed from this run's prompts.
     """
-    failure, done = state["failure"], state["tally"]["remembered"]
-    new, written, quarantined = state["reflections"][done:], list[str](), set[str]()
+    failure, written, quarantined = cast("Failure", state["failure"]), list[str](), set[str]()
     update: Update = {"progress": {"node": "remember", "lessons": written}}
-    if not new or failure is None:
+    if len(state["reflections"]) == state["tally"]["remembered"]:  # a known lesson took its place, or it was unreadable
         return update
-    book = parts.memory.book(state, config, writing=True)
+    reflection, book = state["reflections"][-1], parts.memory.book(state, config, writing=True)
     writer = yield from _writer(parts, state, config, book)
     tool = failure.tool if failure.tool in parts.tools.own else None
-    for reflection in new:
-        only_for_run = "memory is not written" if book is None else _why_not_saved(parts.memory.policy, reflection)
-        for memo in reflection.memory_to_write:
-            lesson = Lesson(
-                kind=memo.kind,
-                text=memo.text,
-                when=memo.when,
-                why=reflection.explanation,
-                tags=memo.tags,
-                trigger=Trigger(signal=failure.signal, tool=tool, fingerprint=failure.fingerprint or None),
-                origin=_first_origin(parts, state),
-                confidence=reflection.confidence,
-            )
-            result = yield from writer.save(lesson, only_for_run)
-            if result is not None and result.action == "quarantined":
-                quarantined.add(memo.text)
-            elif result is not None and result.kept is not None:
-                written.append(result.kept.id)
+    only_for_run = "memory is not written" if book is None else _why_not_saved(parts.memory.policy, reflection)
+    for memo in reflection.memory_to_write:
+        lesson = Lesson(
+            kind=memo.kind,
+            text=memo.text,
+            when=memo.when,
+            why=reflection.explanation,
+            tags=memo.tags,
+            trigger=Trigger(signal=failure.signal, tool=tool, fingerprint=failure.fingerprint or None),
+            origin=_first_origin(parts, state, failure),
+            confidence=reflection.confidence,
+        )
+        result = yield from writer.save(lesson, only_for_run)
+        if result is not None and result.action == "quarantined":
+            quarantined.add(memo.text)
+        elif result is not None and result.kept is not None:
+            written.append(result.kept.id)
     update["tally"] = {**state["tally"], "remembered": len(state["reflections"])}
     if written:
         update["lessons_written"] = list(dict.fromkeys([*state["lessons_written"], *written]))
@@ -212,20 +211,16 @@ def _writer(parts: Parts, state: State, config: RunnableConfig, book: LessonBook
     return LessonWriter(parts, state, config, book, own_topic, foreign)
 
 
+@dataclass(frozen=True)
 class LessonWriter:
     """Saves the lessons of one run, with an event for each."""
 
-    def __init__(
-        self,
-        parts: Parts,
-        state: State,
-        config: RunnableConfig,
-        book: LessonBook | None,
-        topic: str | None,
-        foreign: Foreign,
-    ) -> None:
-        self._parts, self._state, self._config, self._book = parts, state, config, book
-        self._topic, self._foreign = topic, foreign
+    parts: Parts
+    state: State
+    config: RunnableConfig
+    book: LessonBook | None
+    topic: str | None
+    foreign: Foreign
 
     def save(self, lesson: Lesson, only_for_run: str = "", *, report_refusals: bool = True) -> Waits[Written | None]:
         """The book's result for a lesson of this run and its topic. None if it was not saved.
@@ -233,30 +228,30 @@ class LessonWriter:
         A lesson that is only for this run, for the reason `only_for_run`, is added to a temporary book. If that book
         quarantines it, this run may not show it either.
         """
-        state, book = self._state, self._book
-        lesson = lesson.model_copy(update={"topic": self._topic, "sources": [state["about"]["id"]]})
+        state, book = self.state, self.book
+        lesson = lesson.model_copy(update={"topic": self.topic, "sources": [state["about"]["id"]]})
         if not only_for_run:
             shown = [recalled.lesson for recalled in state["recalled"] if recalled.shown]
             for known in shown:  # it came from memory, so it is not new evidence
                 if known.id in lesson.text or same(known.text, lesson.text):
                     why = "this run was shown it"
-                    emit_lesson(self._config, lesson.kind, lesson.text, "unchanged", why, known.id)
+                    emit_lesson(self.config, lesson.kind, lesson.text, "unchanged", why, known.id)
                     return None
         if only_for_run or book is None:
-            memory = self._parts.memory
+            memory = self.parts.memory
             book = LessonBook(InMemoryStore(), ("run",), memory.policy, memory.clock, prompts=memory.prompts)
         answer = state["attempts"][-1].answer if state["attempts"] else None
-        add = either(book.add, book.aadd, lesson, task=_task_taught_by(state), answer=answer, foreign=self._foreign)
-        result: Written | None = yield from best_effort(self._parts, state, "remember", add, writing=True)
+        add = either(book.add, book.aadd, lesson, task=_task_taught_by(state), answer=answer, foreign=self.foreign)
+        result: Written | None = yield from best_effort(self.parts, state, "remember", add, writing=True)
         if result is None or (only_for_run and result.action != "quarantined"):
             why = only_for_run or "the store failed"
-            emit_lesson(self._config, lesson.kind, lesson.text, "kept for this run", why)
+            emit_lesson(self.config, lesson.kind, lesson.text, "kept for this run", why)
             return None
         kept = result.kept
         if report_refusals or kept is not None:
             text = kept.text if kept is not None and result.action == "added" else lesson.text
             lesson_id = result.lesson.id if result.lesson is not None else None
-            emit_lesson(self._config, lesson.kind, text, result.action, result.reason, lesson_id)
+            emit_lesson(self.config, lesson.kind, text, result.action, result.reason, lesson_id)
         return result
 
 
@@ -276,12 +271,11 @@ def _task_taught_by(state: State) -> str:
     )
 
 
-def _first_origin(parts: Parts, state: State) -> Origin:
+def _first_origin(parts: Parts, state: State, failure: Failure) -> Origin:
     """The origin of a new lesson: a person's message, a model's verdict, or advice that was not tried yet."""
-    failure = state["failure"]
-    if failure is not None and failure.signal == "feedback":
+    if failure.signal == "feedback":
         return "told"
-    if failure is None or failure.signal != "check_failed" or is_broken_check(failure):
+    if failure.signal != "check_failed" or is_broken_check(failure):
         return "observed"
     origin = _origin_of_verdicts(parts, state, accepted=False)
     return "observed" if origin == "verified" else origin
