@@ -147,7 +147,12 @@ def silent_graph_config(config: RunnableConfig, *, recursion_limit: int, context
     """The config for a graph called inside a node, so that no stream of messages or events shows it."""
     runtime = replace(runtime_of(config), stream_writer=lambda _event: None)
     inside = {**configurable_of(config), "__pregel_runtime": runtime if context else replace(runtime, context=None)}
-    callbacks = _without_message_streams(config.get("callbacks"))
+    callbacks: Any = config.get("callbacks")
+    if isinstance(callbacks, BaseCallbackManager):  # `nostream` alone does not stop what a node returns
+        callbacks = callbacks.copy()
+        for handler in [*callbacks.handlers]:
+            if type(handler).__name__.startswith("StreamMessagesHandler"):
+                callbacks.remove_handler(handler)
     return silent_config(config, configurable=inside, callbacks=callbacks, recursion_limit=recursion_limit)
 
 
@@ -165,22 +170,6 @@ def context_without_run() -> contextvars.Context:
     context = contextvars.copy_context()
     context.run(var_child_runnable_config.set, None)
     return context
-
-
-def _without_message_streams(callbacks: Any) -> Any:
-    """These callbacks without those that stream messages. `nostream` alone does not stop what a node returns."""
-    if isinstance(callbacks, BaseCallbackManager):
-        manager = callbacks.copy()
-        for handler in manager.handlers:
-            if streams_messages(handler):
-                manager.remove_handler(handler)
-        return manager
-    return [handler for handler in callbacks if not streams_messages(handler)] if callbacks else callbacks
-
-
-def streams_messages(handler: Any) -> bool:
-    """Whether a callback handler feeds LangGraph's stream of messages."""
-    return type(handler).__name__.startswith("StreamMessagesHandler")
 
 
 def checkpoints(config: RunnableConfig) -> bool:
