@@ -18,7 +18,7 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langgraph_reflexion.text.literals import mask_secrets
 
 READ_FILE = "Read a text file of the project, or list a folder. `path` is relative; `offset` is where to read on."
-GREP = "Find lines of the project's text files. `pattern` is plain text: `a|b` finds either, `a.*b` a and then b."
+GREP = "Find lines of the project's text files. `pattern` is plain text: `a|b` finds either, `a.*b` both."
 """What the tools say of themselves. `python -OO` has no docstrings."""
 PAGE = 20_000
 """Characters of a file that one call shows: about 5,000 tokens."""
@@ -81,16 +81,20 @@ class ReadingTools:
         wanted = _pieces(pattern)
         if not wanted:
             return "`pattern` is empty: give a word to look for."
+
+        def matches(text: str) -> bool:
+            folded = text.casefold()
+            return any(all(piece in folded for piece in pieces) for pieces in wanted)
+
         found: list[str] = []
         until, left = time.monotonic() + SECONDS, 10 * MAX_FILE
         try:
             for name, data in self._texts(path):
                 left -= len(data)
                 text = data.decode("utf-8", "replace")
-                folded = text.casefold()
-                if any(all(piece in folded for piece in pieces) for pieces in wanted):  # masking takes longer
+                if matches(text):  # masking takes longer
                     for number, line in enumerate(mask_secrets(text).splitlines(), 1):
-                        if any(_holds(line.casefold(), pieces) for pieces in wanted) and len(found) < MAX_MATCHES:
+                        if matches(line) and len(found) < MAX_MATCHES:
                             found.append(f"{name}:{number}: {line.strip()[:MAX_LINE]}")
                 if len(found) == MAX_MATCHES or left < 0 or time.monotonic() > until:
                     found.append("[… there may be more: search in a folder below …]")
@@ -179,20 +183,10 @@ def _listing(path: str, folder: int) -> str:
 
 
 def _pieces(pattern: str) -> list[list[str]]:
-    """The alternatives of a pattern, each a list of parts that a line must have in order. This is always fast."""
+    """The alternatives of a pattern, each a list of parts that a line must have. This is always fast."""
     plain = pattern[:MAX_PATTERN].casefold().replace("\\", "")
     found = [[piece for piece in choice.split(".*") if piece] for choice in plain.split("|")]
     return [pieces for pieces in found if pieces]
-
-
-def _holds(line: str, pieces: list[str]) -> bool:
-    at = 0
-    for piece in pieces:
-        at = line.find(piece, at)
-        if at < 0:
-            return False
-        at += len(piece)
-    return True
 
 
 def _refusal(path: str, fault: Exception) -> str:
