@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -193,7 +192,7 @@ class Worker:
             given = yield call_function(repr(self.output), self.output, final)
         elif outcome is not None and outcome.status == "needs_input":
             given = outcome.answer
-        elif (value := field_of(final, "structured_response")) is not None and not _is_json_of(last, value):
+        elif (value := field_of(final, "structured_response")) is not None:
             given = to_json(value).decode()
         else:
             given = final if messages is None else last
@@ -207,14 +206,6 @@ class Worker:
         if isinstance(last, AIMessage) and last.text.strip() == answer.strip():
             message, new = last, new[:-1]
         return WorkerReply(answer, message, cast("list[AnyMessage]", new), outcome)
-
-
-def _is_json_of(message: Any, value: Any) -> bool:
-    """Whether a message of the model is this value as JSON."""
-    try:
-        return isinstance(message, AIMessage) and json.loads(message.text) == json.loads(to_json(value))
-    except ValueError:
-        return False
 
 
 def _new_in(messages: Sequence[Any], known: Sequence[AnyMessage]) -> list[Any]:
