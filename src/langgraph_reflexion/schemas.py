@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, Self
 
 from langchain_core.messages import AnyMessage, ToolCall
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SkipValidation, model_validator
-from typing_extensions import TypeIs
 
 Signal = Literal[
     "parse_error",
@@ -145,27 +144,16 @@ class Verdict(Value):
     @classmethod
     def _within_range(cls, given: Any) -> Any:
         """Clamp a score that is out of range, also of a dimension, and say so in the issues."""
-        if not isinstance(given, dict):
+        if not isinstance(given, dict) or not isinstance(sides := given.get("dimensions", {}), dict):
             return given
-        notes, fields = [], dict(given)
-        if _is_outside(score := given.get("score")):
-            fields["score"] = _nearest(score)
-            notes.append(f"the score {score:g} is outside 0 to 100 and counts as {fields['score']:g}")
-        sides = given.get("dimensions")
-        for name, side in sides.items() if isinstance(sides, dict) else ():
-            if _is_outside(score := side.get("score") if isinstance(side, dict) else getattr(side, "score", None)):
-                plain = side if isinstance(side, dict) else side.model_dump()
-                fields["dimensions"] = {**fields["dimensions"], name: {**plain, "score": _nearest(score)}}
-                notes.append(f"the score {score:g} of {name} is outside 0 to 100 and counts as {_nearest(score):g}")
+        plain = {name: dict(side) for name, side in sides.items() if isinstance(side, (dict, Dimension))}
+        fields, notes = {**given, "dimensions": {**sides, **plain}}, list[str]()
+        for name, scored in (("", fields), *((f" of {name}", side) for name, side in plain.items())):
+            score = scored.get("score")
+            if isinstance(score, (int, float)) and not 0 <= score <= 100:
+                scored["score"] = 0.0 if math.isnan(score) else min(max(float(score), 0.0), 100.0)
+                notes.append(f"the score {score:g}{name} is outside 0 to 100 and counts as {scored['score']:g}")
         return {**fields, "issues": [*given.get("issues", ()), *notes]} if notes else given
-
-
-def _is_outside(score: Any) -> TypeIs[float]:
-    return isinstance(score, (int, float)) and not 0 <= score <= 100
-
-
-def _nearest(score: float) -> float:
-    return 0.0 if math.isnan(score) else min(max(float(score), 0.0), 100.0)
 
 
 class Run(Value):
