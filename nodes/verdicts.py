@@ -24,6 +24,7 @@ from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.models.calling import Meter, default_config, metered, raise_control_flow
 from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.schemas import Origin, Run, Verdict
+from langgraph_reflexion.text.json_text import map_texts
 
 logger = logging.getLogger(__name__)
 
@@ -243,14 +244,6 @@ def mistakes(verdicts: Sequence[Verdict], success_score: float) -> list[str]:
 
 
 def truncated(verdict: Verdict) -> Verdict:
-    """The verdict with overlong texts truncated."""
-    sides = verdict.dimensions
-    texts = [verdict.feedback, *verdict.issues, *(side.feedback for side in sides.values())]
-    if sum(map(len, texts)) <= MAX_COMPLAINT:
-        return verdict
-    most = MAX_COMPLAINT // 2
-    sides = {name: side.model_copy(update={"feedback": bounded(side.feedback, most)}) for name, side in sides.items()}
-    issues = [bounded(issue, most) for issue in verdict.issues]
-    return verdict.model_copy(
-        update={"feedback": bounded(verdict.feedback, most), "issues": issues, "dimensions": sides}
-    )
+    """The verdict with overlong texts truncated. An answer that a person edited stays whole."""
+    fields = map_texts(verdict.model_dump(exclude={"edited"}), lambda text: bounded(text, MAX_COMPLAINT))
+    return type(verdict).model_validate({**fields, "edited": verdict.edited})
