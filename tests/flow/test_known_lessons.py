@@ -202,7 +202,9 @@ def test_a_lesson_that_was_shown_and_failed_takes_the_reflection_deeper(run, shy
 
 
 @pytest.mark.req("C14")
-def test_a_lesson_that_was_shown_and_failed_is_shown_to_the_reflection_and_has_lost(run, shy, store, reflected):
+def test_a_lesson_that_was_shown_and_failed_is_shown_to_the_reflection_and_a_success_is_a_win(
+    run, shy, store, reflected
+):
     first_run(run, shy, store)
     other = reflection("Leave the year out of the question.", memory_to_write=[])
     model = RoleModel([call("search", query="2026-08-08"), call("search", query="Friday"), say("11:00")], other)
@@ -211,7 +213,7 @@ def test_a_lesson_that_was_shown_and_failed_is_shown_to_the_reflection_and_has_l
     [asked] = reflected(model)
     assert f"this failure happened again anyway:\n\n<lessons>\n- {TEXT}" in asked.text
     (lesson,) = LessonBook(store, PLACE).lessons(kind="rule")
-    assert (lesson.wins, lesson.losses) == (0, 1)
+    assert (lesson.wins, lesson.losses) == (1, 0)
 
 
 @pytest.mark.req("D6", "D19")
