@@ -17,7 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
@@ -391,20 +391,13 @@ def _read_runs(value: Mapping[str, Any]) -> tuple[list[LessonRun], Counter[str]]
 
     Counts are negative if runs that an imported file had counted were undone.
     """
-    runs = [_run_of(run) if isinstance(run, list) else run for run in value["runs"]]
+    runs = list(value["runs"])
     for run in runs:
         _time_of(run, "run")
     counts = {name: count for name, count in value["earlier"].items() if name in COUNTS}
     if not all(type(count) is int and abs(count) <= MAX_COUNT for count in counts.values()):
         raise ValueError("its counts are impossible")
     return runs, Counter(counts)
-
-
-def _run_of(row: list[Any]) -> LessonRun:
-    """A run in the shorter form of earlier builds: its id, its time in seconds, its result, and 1 for withheld or 2 for
-    tried."""
-    run, at, result, side = row
-    return run_record(run, result=result, at=datetime.fromtimestamp(at, UTC), withheld=side == 1, tried=side == 2)[1]
 
 
 def _time_of(value: Mapping[str, Any], *texts: str) -> datetime:

@@ -214,23 +214,6 @@ def test_a_lesson_named_as_a_topic_has_a_record_of_its_own(book: LessonBook) -> 
     assert book.stats()["topics"] == {"general": {"won": 3, "lost": 0}}
 
 
-@pytest.mark.req("D15", "O1")
-def test_runs_in_the_shorter_form_of_earlier_builds_are_counted(book: LessonBook) -> None:
-    seconds = datetime.fromisoformat(AT).timestamp()
-    runs = [["won", seconds, "win", 0], ["withheld", seconds, "loss", 1], ["tried", seconds, "win", 2]]
-    found = {lesson.text[:5]: lesson.id for lesson in book.lessons()}
-    for id, record in ((found["Rinse"], "sum"), (found["Tune "], "whole")):
-        value = {"type": record, "at": AT, "earlier": {"shown": 4, "wins": 3, "losses": 1}, "runs": runs}
-        if record == "sum":
-            book.store.put((*EVIDENCE, id), f"sum/{AT}/0000000010", value)
-            book.store.delete(EVIDENCE, id)
-        else:
-            book.store.put(EVIDENCE, id, {**value, "sources": [], "changes": []})
-        lesson = book.get(id) if record == "sum" else book.search("cello recital")[0].lesson
-        assert lesson is not None
-        assert (lesson.shown, lesson.wins, lesson.losses, lesson.withheld_losses) == (5, 4, 1, 1)
-
-
 def test_a_record_of_all_evidence_has_each_of_its_fields() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     rows = source_records(Lesson(kind="rule", text="Rinse it.", sources=["r0"]), now)
