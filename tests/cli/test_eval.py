@@ -345,7 +345,7 @@ def test_a_check_of_your_own_grades_every_answer(
         assert "needs an `answer` or a `check`" in run_cli(capsys, *words, status=2)
         assert "cot+reflexion" in run_cli(capsys, *words, "--check", "towns_check:is_a_river")
     results = load_results(Path("eval-open"))["cot+reflexion"]
-    assert all(one.solved_at or "is no river of" in one.trials[-1].complaints[0] for one in results)
+    assert all(one.solved_at or "is no river of" in one.trials[-1].verdicts[0].feedback for one in results)
     assert any(one.solved_at == 2 for one in results)
     assert "check" in run_cli(capsys, *words, status=2), "another experiment"
 

@@ -14,9 +14,9 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore
 
-from langgraph_reflexion import Attempt, LessonBook, Limits, MemoryPolicy, ModelError, Outcome, create_trial_graph
+from langgraph_reflexion import LessonBook, Limits, MemoryPolicy, ModelError, Outcome, create_trial_graph
 from langgraph_reflexion.evals.grading import check_for
-from langgraph_reflexion.evals.ledger import Ledger, LedgerError, Result, Results, Timing, Trial
+from langgraph_reflexion.evals.ledger import Ledger, LedgerError, Result, Results, Timing
 from langgraph_reflexion.evals.setups import Setup
 from langgraph_reflexion.evals.student import SIMULATED, Student
 from langgraph_reflexion.evals.tasks import ContextChoice, Task, TaskContext
@@ -180,7 +180,7 @@ class _Run:
             **about,
             solved_at=len(outcome.attempts) if outcome.status == "success" else None,
             stop_reason=outcome.stop_reason,
-            trials=[_trial_of(attempt) for attempt in outcome.attempts],
+            trials=outcome.attempts,
             plans=[reflection.as_text() for reflection in outcome.reflections],
             reflections=usage.reflection.calls,
             lessons_used=await self._lesson_texts(outcome.lessons_used),
@@ -248,14 +248,3 @@ def _why_broken(outcome: Outcome) -> str | None:
         return None
     last = outcome.failures[-1]
     return last.evidence if (last.signal, last.error_class) == ("check_failed", "exception") else None
-
-
-def _trial_of(attempt: Attempt) -> Trial:
-    complaints = [part for verdict in attempt.verdicts for part in (verdict.feedback, *verdict.issues) if part]
-    return Trial(
-        answer=attempt.answer,
-        score=attempt.score,
-        complaints=complaints or [failure.evidence for failure in attempt.failures],
-        seconds=attempt.seconds,
-        tokens=attempt.usage.total,
-    )

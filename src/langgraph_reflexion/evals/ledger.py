@@ -12,24 +12,13 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from langgraph_reflexion import Attempt
+
 PLAN, RESULTS, LOCK, TIMES = "plan.json", "results.jsonl", "lock", "times.jsonl"
 
 
 class LedgerError(ValueError):
     """A folder of results cannot be read, or contains another experiment; the message names the file."""
-
-
-class Trial(BaseModel):
-    """One attempt at a task, as the report shows it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    answer: str | None = None
-    score: float | None = None
-    complaints: list[str] = []
-    """The checks' feedback, or the error."""
-    seconds: float = 0.0
-    tokens: int = 0
 
 
 class Result(BaseModel):
@@ -45,7 +34,7 @@ class Result(BaseModel):
     solved_at: int | None = None
     """The trial whose answer was right, from 1."""
     stop_reason: str | None = None
-    trials: list[Trial] = []
+    trials: list[Attempt] = []
     plans: list[str] = []
     """The reflections, as text."""
     reflections: int = 0
