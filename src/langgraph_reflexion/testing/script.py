@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel
 
 from langgraph_reflexion.schemas import Decision
+from langgraph_reflexion.text import hash_of
 
 Role = Literal["decide", "reflect", "other"]
 REFLECTION_FIELDS = ("root_cause", "patch_prompt")
@@ -255,7 +255,7 @@ def _to_json(data: dict[str, Any]) -> str:
 def _call_id(question: Question, number: int, index: int) -> str:
     """An id that is the same for the same conversation and different for any other question."""
     story = "\n".join([str(number), str(index), *(text_of(message) for message in question.messages)])
-    return f"call_{hashlib.sha256(story.encode(errors='replace')).hexdigest()[:16]}"
+    return f"call_{hash_of(story, 16)}"
 
 
 # ------------------------------------------------------------ the message streamed
