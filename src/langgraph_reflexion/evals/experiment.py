@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -13,15 +12,16 @@ from langchain_core.exceptions import ModelAuthenticationError
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore
+from pydantic import ConfigDict, Field, SkipValidation
+from pydantic.dataclasses import dataclass
 
 from langgraph_reflexion import LessonBook, Limits, MemoryPolicy, ModelError, Outcome, create_trial_graph
 from langgraph_reflexion.evals.grading import check_for
 from langgraph_reflexion.evals.ledger import Ledger, LedgerError, Result, Results, Timing
 from langgraph_reflexion.evals.setups import Setup
-from langgraph_reflexion.evals.student import SIMULATED, Student
+from langgraph_reflexion.evals.student import Student
 from langgraph_reflexion.evals.tasks import ContextChoice, Task, TaskContext
 from langgraph_reflexion.evals.workers import Protocol, cot_worker, react_worker, search_tools
-from langgraph_reflexion.testing import RoleModel, ScriptedModel
 
 NO_STALL = 1_000
 """Attempts without improvement. Answers are right or wrong, so a lack of improvement never ends a task."""
@@ -32,17 +32,17 @@ Job = tuple[Setup, Task, int]
 """Set-up, task and repeat."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(arbitrary_types_allowed=True, strict=True))
 class Experiment:
-    """The tasks, set-ups and models of an experiment."""
+    """The tasks, set-ups and models of an experiment. A model may be wrapped, as `with_retry` does."""
 
     tasks: Sequence[Task]
     setups: Sequence[Setup]
-    model: BaseChatModel
+    model: SkipValidation[BaseChatModel]
     """The actor."""
-    judge: BaseChatModel | None = None
+    judge: SkipValidation[BaseChatModel | None] = None
     """Judges the answers. Without it they are compared with the right ones."""
-    reflector: BaseChatModel | None = None
+    reflector: SkipValidation[BaseChatModel | None] = None
     check: Callable[..., Any] | None = None
     """A check of (answer, run) instead of each task's own. `run.context.task` is the task."""
     tools: Any = None
@@ -51,21 +51,19 @@ class Experiment:
     context: ContextChoice = "supporting"
     """The passages that a chain of thought is shown: the supporting ones, if a task marks them, or all."""
     reflection: Literal["structured", "free"] = "structured"
-    trials: int = 5
-    steps: int = 5
-    reflections: int = 4
-    repeats: int = 1
+    trials: int = Field(default=5, ge=1)
+    steps: int = Field(default=5, ge=1)
+    reflections: int = Field(default=4, ge=0)
+    repeats: int = Field(default=1, ge=1)
     run_memory: bool = True
     """Whether a trial is shown earlier trials."""
     lessons: BaseStore | None = None
     """Where lessons of a set-up are saved for later tasks. Without it, none are."""
 
     def __post_init__(self) -> None:
-        """Refuse impossible numbers and tools."""
-        for name, least in (("trials", 1), ("steps", 1), ("reflections", 0), ("repeats", 1)):
-            _check_whole(name, getattr(self, name), least)
+        """Refuse what is not a tool."""
         if self.tools is not None:
-            react_worker(self.model, self.tools, self.steps, self.protocol)  # refuses what is not a tool
+            react_worker(self.model, self.tools, self.steps, self.protocol)
 
     def jobs(self) -> list[Job]:
         """Every task under every set-up, as often as it is repeated."""
@@ -92,21 +90,10 @@ class Experiment:
         return setup.strategy if keep else "none"
 
 
-def _check_whole(name: str, value: Any, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ValueError(f"`{name}` must be a whole number of {least} or more, got {value!r}")
-
-
 def describe_model(model: BaseChatModel | None) -> str | None:
-    """The name of a model for its figures, or that it is simulated or scripted."""
-    if isinstance(model, Student):
-        return f"{SIMULATED}, seed {model.seed}"
-    if isinstance(model, (RoleModel, ScriptedModel)):
-        return "scripted model"
-    if model is None:
-        return None
+    """The name of a model for its figures. A simulated or scripted one is named as what it is."""
     name = getattr(model, "model_name", None) or getattr(model, "model", None)
-    return str(name or type(model).__name__)
+    return None if model is None else str(name or type(model).__name__)
 
 
 async def run_experiment(
@@ -120,7 +107,8 @@ async def run_experiment(
 
     If cancelled or without access to a model, it leaves each finished task in the folder.
     """
-    _check_whole("concurrency", concurrency, 1)
+    if concurrency < 1:
+        raise ValueError(f"`concurrency` must be 1 or more, got {concurrency!r}")
     ledger = Ledger(Path(folder), experiment.plan())
     left = [job for job in experiment.jobs() if not _is_done(ledger, job)]
     waiting, began = iter(left), time.monotonic()

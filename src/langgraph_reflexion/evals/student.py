@@ -54,7 +54,8 @@ class Student(RoleModel):
     _asked_before: Counter[str] = PrivateAttr(default_factory=Counter)
 
     def __init__(self, answers: Mapping[str, str], **settings: Any) -> None:
-        super().__init__(**{"answers": answers, "usage": None, **settings})
+        name = f"{SIMULATED}, seed {settings.get('seed', 0)}"
+        super().__init__(**{"answers": answers, "usage": None, "model_name": name, **settings})
         self.decide = self.reflect = self.other = self._act
 
     def for_job(self, repeat: int) -> Student:
