@@ -7,7 +7,7 @@ import re
 import sqlite3
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -28,15 +28,12 @@ _LABEL = re.compile(r"[^{}\x00-\x1f\x7f\ud800-\udfff]+")
 """A label of a namespace: without fields, control characters, and bytes from the shell that are not UTF-8."""
 
 
-@contextmanager
-def open_store(address: str | None, *, create: bool = False, hint: str = "") -> Iterator[BaseStore]:
-    """The store at an address, closed afterwards. A missing one is created or refused with a hint how to create it."""
+def open_store(address: str | None, *, create: bool = False, hint: str = "") -> AbstractContextManager[BaseStore]:
+    """The store at an address, closed when its `with` ends. A missing one is created, or refused with a hint."""
     if address is None:
         raise WrongUse("name a store: --store FILE or --store postgresql://…")
     if address.startswith(("postgresql://", "postgres://")):
-        with _open_postgres(address, create, hint) as store:
-            yield store
-        return
+        return _open_postgres(address, create, hint)
     file = Path(address).expanduser()  # no shell does it in `--store=~/lessons.db`
     if "://" in address:
         raise WrongUse(f"--store takes a file or postgresql://…, got {hide_password(address)}")
@@ -45,15 +42,11 @@ def open_store(address: str | None, *, create: bool = False, hint: str = "") -> 
     if not create and file.is_file() and not file.stat().st_size:  # opening it would make it a store
         raise WrongUse(f"--store {hide_password(address)}: the file is empty{hint}")
     if _is_sqlite_store(file):
-        with _open_sqlite_store(file) as store:
-            yield store
-        return
+        return _open_sqlite_store(file)
     try:
-        opened = FaissStore(file)
+        return FaissStore(file)
     except StoreError as error:
         raise WrongUse(summarize(error)) from error
-    with opened as store:
-        yield store
 
 
 @contextmanager
