@@ -99,7 +99,7 @@ def test_a_dry_run_names_a_task_whose_check_cannot_be_made_and_needs_no_key_for_
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     for check, options, printed in (
         ({"matches": "["}, [], "task 't': `matches` takes a valid regular expression"),
-        ("judge", [], "task 't' is judged by a model: name one with --judge"),
+        ("judge", [], "task 't': it is judged by a model: name one with --judge"),
         ("judge", ["--judge", "openai:gpt-4o-mini"], "1 task × 1 set-up = 1 to do"),
     ):
         task = {"id": "t", "task": "Which river?", "answer": "The Wye", "check": check}

@@ -20,14 +20,13 @@ from urllib.request import getproxies
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from langgraph_reflexion import FaissStore, ReflexionError, create_trial_graph
+from langgraph_reflexion import FaissStore, ReflexionError
 from langgraph_reflexion.cli.compare import flatten, format_seconds
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, wrong_values
 from langgraph_reflexion.cli.loading import load_object, load_tools, make_model, run_async
 from langgraph_reflexion.evals.curves import draw_curves
 from langgraph_reflexion.evals.experiment import Experiment, run_experiment
 from langgraph_reflexion.evals.figures import compare_with_baselines, format_table, make_rows
-from langgraph_reflexion.evals.grading import check_for
 from langgraph_reflexion.evals.ledger import RESULTS, LedgerError, Result, figures_of, load_results, lock_folder
 from langgraph_reflexion.evals.setups import find_setups
 from langgraph_reflexion.evals.student import SIMULATION, is_simulated, make_student
@@ -46,17 +45,12 @@ def evaluate(args: argparse.Namespace, page: Page) -> int:
         if args.check is not None and args.judge is not None:
             raise WrongUse("answers are checked by --check or judged by --judge: pass only one of the two")
         check = None if args.check is None else load_object("--check", args.check, "office:is_free")
-        if check is not None:
-            create_trial_graph(lambda _: "", [check])  # refuses what is not a check
         tasks, setups = load_tasks(args.tasks, checked=check is not None)[: args.limit], find_setups(args.setups)
-        judge = _make_model(args, "judge", tasks)
-        for task in tasks if check is None else ():
-            check_for(task, judge)  # a check that cannot be made is named
         experiment = Experiment(
             tasks,
             setups,
             _make_model(args, "model", tasks),
-            judge=judge,
+            judge=_make_model(args, "judge", tasks),
             reflector=_make_model(args, "reflector", tasks),
             check=check,
             tools=None if args.tools is None else load_tools(args.tools),

@@ -61,9 +61,11 @@ class Experiment:
     """Where lessons of a set-up are saved for later tasks. Without it, none are."""
 
     def __post_init__(self) -> None:
-        """Refuse what is not a tool."""
+        """Refuse what is not a tool or a check."""
         if self.tools is not None:
             react_worker(self.model, self.tools, self.steps, self.protocol)
+        checks = [self.check] if self.check is not None else [check_for(task, self.judge) for task in self.tasks]
+        create_trial_graph(lambda _: "", checks)
 
     def jobs(self) -> list[Job]:
         """Every task under every set-up, as often as it is repeated."""

@@ -18,15 +18,13 @@ def check_for(task: Task, judge: Any = None) -> Check:
 
     An invalid check is a `ValueError` that names the task.
     """
-    kind, argument = kind_of(task, judged=judge is not None)
     try:
+        kind, argument = _kind_of(task, judged=judge is not None)
         if kind == "judge":
             check = checks.llm_judge(judge, criteria=_criteria(task, argument))
             return check if argument is not None else replace(check, judge=_without_reasons(check.judge))
         if kind == "test_cases":
             return checks.test_cases(argument)
-        if kind == "contains_all" and not isinstance(argument, list):
-            raise ValueError(f"`contains_all` is a list of texts, got {argument!r}")
         if kind == "exact":
             argument = str(task.answer if argument is None else argument)
         check = getattr(checks, kind)(argument)
@@ -47,18 +45,18 @@ def _without_reasons(judge: Check) -> Check:
     return judging
 
 
-def kind_of(task: Task, *, judged: bool) -> tuple[str, Any]:
+def _kind_of(task: Task, *, judged: bool) -> tuple[str, Any]:
     """The kind of a task's check, and its argument."""
     given = task.check
     if given is None:
         return ("judge", None) if judged else ("exact", None)
     kind, argument = next(iter(given.items())) if isinstance(given, dict) and len(given) == 1 else (given, None)
     if kind not in KINDS or (argument is None and kind not in ("exact", "judge")):
-        raise ValueError(f"task {task.id!r}: `check` is one of {', '.join(KINDS)} with its argument, got {given!r}")
+        raise ValueError(f"`check` is one of {', '.join(KINDS)} with its argument, got {given!r}")
     if argument is None and task.answer is None:
-        raise ValueError(f"task {task.id!r}: the check {kind!r} needs an `answer`")
+        raise ValueError(f"the check {kind!r} needs an `answer`")
     if kind == "judge" and not judged:
-        raise ValueError(f"task {task.id!r} is judged by a model: name one with --judge")
+        raise ValueError("it is judged by a model: name one with --judge")
     return str(kind), argument
 
 
