@@ -430,13 +430,11 @@ def human_review(share: float = 1.0) -> Check:
 
 def _review(reply: Any) -> Verdict | None:
     """A person's reply as a verdict. None if it has another format."""
-    if isinstance(reply, bool):
-        return Verdict(passed=reply)
-    if not isinstance(reply, dict) or len(reply) != 1:
-        return None
-    ((key, text),) = reply.items()
-    if not isinstance(text, str):
-        return None
-    if key == "refuse":
-        return Verdict(passed=False, feedback=text)
-    return Verdict(passed=True, edited=text, feedback="a person edited the answer") if key == "edit" else None
+    match reply:
+        case bool():
+            return Verdict(passed=reply)
+        case {"refuse": str(reason), **others} if not others:
+            return Verdict(passed=False, feedback=reason)
+        case {"edit": str(text), **others} if not others:
+            return Verdict(passed=True, edited=text, feedback="a person edited the answer")
+    return None
