@@ -6,7 +6,6 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
 from importlib.resources import files
 from threading import Lock
 from typing import Any, Literal
@@ -100,23 +99,15 @@ def search_tools(source: Sequence[Passage] | Callable[[str], str]) -> list[BaseT
 
 def _as_tool(name: str, description: str, search: Callable[[str], str]) -> BaseTool:
     """A tool that searches once per query. Case, spaces and punctuation do not matter."""
-    results: dict[str, Future[str]] = {}
-    lock = Lock()
+    results, locks = dict[str, str](), dict[str, Lock]()
 
     @tool(name, description=description)
     def cached(query: str) -> str:
         key = " ".join(_words(query)) or query
-        with lock:
-            found = results.get(key)
-            mine = results.setdefault(key, Future())
-        if found is not None:  # other callers wait for this search
-            return found.result()
-        try:
-            mine.set_result(search(query))
-        except Exception as error:  # noqa: BLE001 — the user's search may raise anything
-            results.pop(key)
-            mine.set_exception(error)
-        return mine.result()
+        with locks.setdefault(key, Lock()):  # other callers wait for this search
+            if key not in results:
+                results[key] = search(query)
+            return results[key]
 
     return cached
 
