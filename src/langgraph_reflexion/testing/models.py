@@ -172,12 +172,10 @@ class RoleModel(Double):
     def _reply(self, question: Question) -> Any:
         role = question.role
         policy = {"decide": self.decide, "reflect": self.reflect, "other": self.other}[role]
-        if policy is None:
+        if policy in (None, [], ()):
             raise ScriptExhausted(f"The model has no `{role}` to answer with, and is asked: {_tail(question)!r}")
         if not isinstance(policy, (list, tuple)):
             return policy
-        if not policy:
-            raise ScriptExhausted(f"The model's `{role}` is an empty list, and it is asked: {_tail(question)!r}")
         given = self._given.get(role, 0)
         self._given[role] = given + 1
         return policy[min(given, len(policy) - 1)]
