@@ -279,6 +279,8 @@ def next_status(found: StoredLesson, estimates: Estimate) -> tuple[LessonStatus,
         return None
     record = f"{lesson.wins} won, {lesson.losses} lost"
     behind = estimates.holds_back(found)
+    # In a run that recovered from the lesson's failure, it did not help.
+    helped = lesson.wins - sum(bool(run.get("recovered")) for run in evidence.shown)
     if evidence.vouched:
         # Wins before a person's decision do not change it.
         promoted = lesson.status != "active" and not behind and evidence.wins_since_decision >= 2
@@ -291,8 +293,8 @@ def next_status(found: StoredLesson, estimates: Estimate) -> tuple[LessonStatus,
         if losses > RETIRED_ABOVE and share + math.sqrt(variance) < estimates.without:
             return "retired", f"it keeps losing: {record}"
         if not behind:
-            return "active" if lesson.wins >= 2 else "candidate", f"runs do better with it again: {record}"
-    if lesson.status == "candidate" and not behind and lesson.wins >= 2:
+            return "active" if helped >= 2 else "candidate", f"runs do better with it again: {record}"
+    if lesson.status == "candidate" and not behind and helped >= 2:
         return "active", f"it won in two episodes: {record}"
     return None
 

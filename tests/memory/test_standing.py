@@ -351,6 +351,20 @@ def test_a_lesson_that_prevents_a_tool_error_stays_shown_though_runs_recover_fro
     assert other.text not in recalled(book), "it prevents no failure, and the runs are won without it"
 
 
+@pytest.mark.req("D23")
+def test_a_lesson_whose_failure_comes_back_in_each_run_is_not_promoted_though_the_runs_recover_and_are_won(
+    book: LessonBook, clock: Any
+) -> None:
+    error = Failure(signal="tool_error", tool="book", evidence="not a weekday", fingerprint="tool_error|book|weekday")
+    useless = remedy(book, BUSY, trigger=Trigger(signal="tool_error", tool="book", fingerprint=error.fingerprint))
+    for name in ("first", "second"):
+        credited(book, clock, "w", name, shown=[useless.id], failures=[error], failed=[useless.id])
+    now = book.get(useless.id)
+    assert now is not None
+    assert (now.wins, now.losses, now.status) == (2, 0, "candidate")
+    assert recalled(book, error) == [], "after this failure, a reflection is worth more"
+
+
 @pytest.mark.req("D23", "D24")
 def test_a_lesson_that_prevents_a_tool_error_but_lowers_success_is_shown_no_more(book: LessonBook, clock: Any) -> None:
     error = Failure(signal="tool_error", tool="book", evidence="not a weekday", fingerprint="tool_error|book|weekday")
