@@ -15,7 +15,6 @@ from langchain_core.exceptions import (
     ModelNotFoundError,
     ModelPermissionDeniedError,
 )
-from pydantic import ValidationError
 
 from langgraph_reflexion.driver import OutOfTimeError
 from langgraph_reflexion.nodes.models.transcript import bounded
@@ -25,8 +24,6 @@ ModelFault = Literal["overflow", "setting", "model_error"]
 
 MAX_ERROR = 4_000
 """Characters of an exception's message, because a stack trace would fill a prompt."""
-MAX_MISFITS = 5
-"""Maximum number of validation errors to list."""
 MAX_PAUSE = 60.0
 """Seconds. If the server asks for a longer wait, the call is not retried."""
 FIRST_PAUSE = 0.25
@@ -131,12 +128,6 @@ def as_sentence(error: BaseException) -> str:
     """An exception as evidence, with a full stop at the end."""
     text = describe(error).rstrip()
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
-
-
-def misfits(error: ValidationError) -> str:
-    """A validator's errors, each with its field."""
-    faults = error.errors()[:MAX_MISFITS]
-    return "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}".lstrip(": ") for fault in faults)
 
 
 def tool_error_class(error: BaseException) -> ErrorClass:

@@ -16,7 +16,7 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from langgraph_reflexion.driver import Waits, silent_config
-from langgraph_reflexion.nodes.exceptions import describe, misfits, model_fault, status_of
+from langgraph_reflexion.nodes.exceptions import describe, model_fault, status_of
 from langgraph_reflexion.nodes.models.calling import (
     COST_OF_NO_REPLY,
     Meter,
@@ -27,7 +27,7 @@ from langgraph_reflexion.nodes.models.calling import (
     raise_control_flow,
 )
 from langgraph_reflexion.nodes.models.choice import Model, enforces_schemas, map_chat_models
-from langgraph_reflexion.nodes.tools.arguments import json_schema_check, wrong_schema
+from langgraph_reflexion.nodes.tools.arguments import json_schema_check, misfits, wrong_schema
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.text.json_text import JsonError, read_json
 

@@ -150,10 +150,15 @@ def _function_of(tool: BaseTool) -> Callable[..., Any]:
     return own or tool._run
 
 
-def _pydantic_fault(error: Mapping[str, Any], offered: list[str]) -> str:
-    """Return a shorter form of one of pydantic's errors."""
+def misfits(error: ValidationError) -> str:
+    """Return what does not fit a pydantic schema, each field named."""
+    return "; ".join(list(dict.fromkeys(map(_pydantic_fault, error.errors())))[:MAX_FAULTS])
+
+
+def _pydantic_fault(error: Mapping[str, Any], offered: list[str] | None = None) -> str:
+    """Return a shorter form of one of pydantic's errors. `offered` are the parameters of a tool."""
     path, kind, message = _path(error["loc"]), error["type"], str(error["msg"])
-    if kind == "extra_forbidden" and len(error["loc"]) == 1:
+    if kind == "extra_forbidden" and offered is not None and len(error["loc"]) == 1:
         return _not_a_parameter(path, offered)
     name = f"`{path}`" if path else "the arguments"
     if kind == "missing":

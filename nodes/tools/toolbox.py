@@ -18,10 +18,9 @@ from langgraph.types import Command
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from langgraph_reflexion.driver import Wait, either
-from langgraph_reflexion.nodes.exceptions import misfits
 from langgraph_reflexion.nodes.host import runtime_of
 from langgraph_reflexion.nodes.models.choice import tool_name
-from langgraph_reflexion.nodes.tools.arguments import Arguments
+from langgraph_reflexion.nodes.tools.arguments import Arguments, misfits
 
 Result = ToolMessage | Command[Any]
 CLIENT_TYPES = (None, "function", "custom")

@@ -225,9 +225,9 @@ def test_each_call_has_its_own_decision_even_if_a_parser_gives_all_of_them_one_i
 @pytest.mark.parametrize(
     ("approve", "why"),
     [
-        ({"delete": {"allowed": ["approve"]}}, "allowed: Extra inputs are not permitted"),
-        ({"delete": {"allowed_decisions": ["maybe"]}}, "got .*'maybe'.*: allowed_decisions"),
-        ({"delete": {"allowed_decisions": []}}, "allowed_decisions: Tuple should have at least 1 item"),
+        ({"delete": {"allowed": ["approve"]}}, "`allowed`: Extra inputs are not permitted"),
+        ({"delete": {"allowed_decisions": ["maybe"]}}, "got .*'maybe'.*: `allowed_decisions"),
+        ({"delete": {"allowed_decisions": []}}, "`allowed_decisions`: Tuple should have at least 1 item"),
         ({"delete": "yes"}, "got 'yes'"),
         ({"remove": True}, "names 'remove'"),
     ],
