@@ -84,9 +84,7 @@ def protocol_for(
     automatic = protocol == "auto"
     if automatic:
         example = next(iter(model.values()), None) if isinstance(model, Mapping) else model
-        is_chosen = not isinstance(example, (str, Runnable)) and callable(example)
-        native = isinstance(example, str) or is_chosen or can_call_tools(example)
-        protocol = "tools" if native else "json"
+        protocol = "tools" if not isinstance(example, Runnable) or can_call_tools(example) else "json"
     if protocol == "tools":
         return Native(tuple(controls or ()))
     for choice in model.values() if isinstance(model, Mapping) else [model]:
