@@ -148,11 +148,9 @@ def _needs_await(tool: BaseTool | None, fault: BaseException) -> bool:
         return False
     if "sync invocation" in str(fault):
         return True
-    at = fault.__traceback__
-    while at is not None and at.tb_next is not None:
-        at = at.tb_next
     # A class of the caller whose sync method says that it has none.
-    is_in_run = at is not None and at.tb_frame.f_code.co_name == "_run"
+    *_, (raised_in, _) = walk_tb(fault.__traceback__)
+    is_in_run = raised_in.f_code.co_name == "_run"
     return is_in_run and tool is not None and type(tool)._arun is not BaseTool._arun
 
 
