@@ -327,20 +327,14 @@ def _join(out: list[AnyMessage], message: HumanMessage) -> None:
 
 def object_of(message: AIMessage) -> str:
     """A turn as the JSON object that the model wrote or would have written."""
-    if not message.tool_calls:
-        return _decision_object("", "finish", final=message.text)
-    return "\n".join(_call_object(message.text, call) for call in message.tool_calls)
+    objects = [{"thought": message.text, **_fields_of(call)} for call in message.tool_calls]
+    if not objects:
+        objects = [{"thought": "", "action": "finish", "tool": None, "tool_input": None, "final": message.text}]
+    return "\n".join(json.dumps(fields, ensure_ascii=False, default=str) for fields in objects)
 
 
-def _call_object(thought: str, call: ToolCall) -> str:
+def _fields_of(call: ToolCall) -> dict[str, Any]:
     control = CONTROLS.get(call["name"])
     if control is not None and control[1] in call["args"]:
-        return _decision_object(thought, call["name"], final=call["args"][control[1]])
-    return _decision_object(thought, "tool_call", call["name"], call["args"])
-
-
-def _decision_object(
-    thought: str, action: str, tool: str | None = None, tool_input: Any = None, final: str | None = None
-) -> str:
-    fields = {"thought": thought, "action": action, "tool": tool, "tool_input": tool_input, "final": final}
-    return json.dumps(fields, ensure_ascii=False, default=str)
+        return {"action": call["name"], "tool": None, "tool_input": None, "final": call["args"][control[1]]}
+    return {"action": "tool_call", "tool": call["name"], "tool_input": call["args"], "final": None}
