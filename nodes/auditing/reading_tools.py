@@ -168,11 +168,8 @@ def _parts(path: str) -> list[str]:
 
 
 def _read(file: int, most: int) -> bytes:
-    parts: list[bytes] = []
-    while most > 0 and (data := os.read(file, min(most, 1 << 20))):
-        parts.append(data)
-        most -= len(data)
-    return b"".join(parts)
+    with open(file, "rb", closefd=False) as opened:
+        return opened.read(most)
 
 
 def _listing(path: str, folder: int) -> str:
