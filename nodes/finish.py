@@ -256,23 +256,19 @@ def _handoff_command(state: State, messages: list[AnyMessage], outcome: Outcome)
     since = state["messages"].index(turn) if turn is not None else len(state["messages"])
     ours: list[AnyMessage] = [*state["messages"][since:], *messages]
     fields: dict[str, Any] = {}
+    theirs: list[AnyMessage] = []
     gotos: list[Any] = []
     for handoff in state["handoffs"]:
+        fields |= dict(handoff["update"])
         for key, value in handoff["update"]:
-            if key == "messages":  # in whatever form `add_messages` takes them
+            if key == "messages":  # in whatever form `add_messages` takes them, and maybe the whole conversation
                 given = convert_to_messages(value if isinstance(value, list) else [value])
-                value = _join(fields.get("messages", []), cast("list[AnyMessage]", given))
-            fields[key] = value
+                known = {message.id for message in theirs} - {None}
+                theirs += [cast("AnyMessage", message) for message in given if message.id not in known]
         goto = handoff["goto"]
         gotos += goto if isinstance(goto, (list, tuple)) else [goto]
-    update = {**fields, "messages": _merge(fields.get("messages", []), ours), "outcome": outcome}
+    update = {**fields, "messages": _merge(theirs, ours), "outcome": outcome}
     return Command(graph=Command.PARENT, goto=gotos, update=update)
-
-
-def _join(first: list[AnyMessage], more: list[AnyMessage]) -> list[AnyMessage]:
-    """The messages of two handoffs. Each may contain the whole conversation."""
-    known = {message.id for message in first} - {None}
-    return [*first, *(message for message in more if message.id not in known)]
 
 
 def _merge(theirs: list[AnyMessage], ours: list[AnyMessage]) -> list[AnyMessage]:
