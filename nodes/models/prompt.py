@@ -153,8 +153,7 @@ def shown_reflection(state: State, reflection: Reflection) -> Reflection:
 
 def older_memos(state: State, prompts: Prompts) -> str:
     """The memos of older reflections, for the next attempt of a trial. May be empty."""
-    memos = [memo for turn in state["patch"][:-KEPT_TURNS] for memo in turn["memos"]]
-    return prompts.render("learned", lessons=_memo_list(memos)) if memos else ""
+    return _render_memos([memo for turn in state["patch"][:-KEPT_TURNS] for memo in turn["memos"]], prompts)
 
 
 def insert_failure_turns(messages: Sequence[AnyMessage], state: State, prompts: Prompts) -> list[AnyMessage]:
@@ -186,10 +185,10 @@ def _render_turn(turn: FailureTurn, state: State, prompts: Prompts) -> str:
         parts.append(lessons_after_failure(recalled, prompts, state["failures"][: turn["failure"]]))
     if turn["patch"]:
         parts.append(prompts.render("patch", patch=f"- {fenced_line(turn['patch'])}"))
-    if turn["memos"]:
-        parts.append(prompts.render("learned", lessons=_memo_list(turn["memos"])))
+    parts.append(_render_memos(turn["memos"], prompts))
     return "\n\n".join(part for part in parts if part)
 
 
-def _memo_list(memos: Sequence[dict[str, str]]) -> str:
-    return by_kind([(memo["kind"], fenced_line(bounded(memo["text"], MAX_MEMO))) for memo in memos])
+def _render_memos(memos: Sequence[dict[str, str]], prompts: Prompts) -> str:
+    listed = by_kind([(memo["kind"], fenced_line(bounded(memo["text"], MAX_MEMO))) for memo in memos])
+    return prompts.render("learned", lessons=listed) if memos else ""
