@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from langchain_core.runnables import Runnable
@@ -114,13 +113,11 @@ def model_choice(
     if not isinstance(protocol, Native):
         return ModelChoice(model, None if isinstance(protocol, Parser) else (), known=known)
     specs = (*toolbox.offered, *protocol.offered())
-    return ModelChoice(model, specs, partial(_format_binding, protocol, response_format, bool(specs)), known)
 
+    def format_binding(model: Model) -> dict[str, Any]:
+        """A call that is required, if the answer is one, or a schema that the provider enforces."""
+        if protocol.answer_schema is not None:
+            return {"tool_choice": "any"}
+        return {} if response_format is None else response_format.binding_for(model, beside_tools=bool(specs))
 
-def _format_binding(
-    protocol: Native, response_format: ResponseFormat | None, beside_tools: bool, model: Model
-) -> dict[str, Any]:
-    """What binds the response format to a request: a call that is required, or a schema that the provider enforces."""
-    if protocol.answer_schema is not None:
-        return {"tool_choice": "any"}
-    return {} if response_format is None else response_format.binding_for(model, beside_tools=beside_tools)
+    return ModelChoice(model, specs, format_binding, known)
