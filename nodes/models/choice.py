@@ -81,7 +81,9 @@ class ModelChoice:
             bound = self._with_tools(model.default)
             more = cast("Any", bound).kwargs if isinstance(bound, RunnableBindingBase) else {}
         elif tools:
-            return _bind_tools(model, tools, more)
+            if not _binds_tools(model):
+                raise ValueError(f"{type(model).__name__} cannot bind tools: use another model or protocol='json'")
+            return cast("Model", cast("Any", model).bind_tools(list(tools), **more))
         return model.bind(**more) if more else model
 
     def _name_from(self, context: Any) -> str:
@@ -262,15 +264,6 @@ def tool_name(tool: BaseTool | dict[str, Any]) -> str | None:
 
 
 # ---------------------------------------------------------------- with tools, without, and as the run's config says
-
-
-def _bind_tools(model: Model, tools: ToolSpecs, more: dict[str, Any]) -> Model:
-    try:
-        return cast("Model", cast("Any", model).bind_tools(list(tools), **more))
-    except (NotImplementedError, AttributeError):
-        if _binds_tools(model):
-            raise
-        raise ValueError(f"{type(model).__name__} cannot bind tools: use another model or protocol='json'") from None
 
 
 def _check_bound(already: set[str], wanted: set[str], known: set[str]) -> None:
