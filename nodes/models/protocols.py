@@ -32,14 +32,7 @@ from langgraph_reflexion.nodes.models.transcript import (
 )
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Action, Decision
-from langgraph_reflexion.text.json_text import (
-    Parsed,
-    UnreadableError,
-    after_thinking,
-    fold_key,
-    only_value,
-    without_thinking,
-)
+from langgraph_reflexion.text.json_text import after_thinking, fold_key, without_thinking
 
 QUOTED = 4_000
 """Characters of an invalid reply that are shown to the model again."""
@@ -88,14 +81,14 @@ class Native:
         if reply.tool_calls:
             names = [call["name"] for call in reply.tool_calls]
             alone = next((name for name in names if name in self.controls or name == self._answer_tool), None)
-            if alone is not None and len(names) > 1:
+            if alone is None:
+                return Decision(thought=reply.text, action="tool_call", calls=reply.tool_calls)
+            if len(names) > 1:
                 return Invalid("rule_violation", f"`{alone}` must be the only call of its turn")
-            if alone is not None and alone == self._answer_tool:
-                answer = json.dumps(reply.tool_calls[0]["args"], ensure_ascii=False)
-                return Decision(thought=reply.text, action="finish", final=answer)
-            if alone is not None:
+            if alone != self._answer_tool:
                 return self._control(reply, alone)
-            return Decision(thought=reply.text, action="tool_call", calls=reply.tool_calls)
+            answer = json.dumps(reply.tool_calls[0]["args"], ensure_ascii=False)
+            return Decision(thought=reply.text, action="finish", final=answer)
         if without_thinking(reply.text):
             return Decision(action="finish", final=reply.text)
         if media := [block["type"] for block in reply.content_blocks if block["type"] in MEDIA]:
@@ -152,9 +145,8 @@ def _written_object(text: str) -> dict[str, Any] | None:
     """The call as open models write it, which some servers do not parse: only `{"name": …, "arguments": {…}}`."""
     if "name" not in text or not text.rstrip().endswith(("}", "```", "</tool_call>")):
         return None
-    with suppress(UnreadableError):
-        found = only_value(_CALL_MARKS.sub("", after_thinking(text).rpartition("<tool_call>")[2]).strip())
-        value = found.value if isinstance(found, Parsed) else None
+    with suppress(ValueError, RecursionError):
+        value = json.loads(_CALL_MARKS.sub("", after_thinking(text).rpartition("<tool_call>")[2]))
         if isinstance(value, dict) and value.keys() <= {"type", "id", "name", "arguments", "parameters"}:
             return value if isinstance(value.get("arguments", value.get("parameters")), dict) else None
     return None
