@@ -79,20 +79,16 @@ def paired(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     if is_paired(messages):
         return list(messages)
     turns = [with_ids(m) if isinstance(m, AIMessage) and None in call_ids(m) else m for m in messages]
-    given: dict[str, list[tuple[int, ToolMessage]]] = {}
-    for i, message in enumerate(turns):
-        if isinstance(message, ToolMessage):
-            given.setdefault(message.tool_call_id, []).append((i, message))
+    calls = [(i, n, call["id"]) for i, turn in enumerate(turns) for n, call in enumerate(calls_in(turn))]
     answers: dict[tuple[int, int], ToolMessage] = {}
-    # The last turn first: some servers give each turn the same call ids, and an answer comes after its call.
-    for is_after in (True, False):
-        for i, turn in reversed(list(enumerate(turns))):
-            for n, call in enumerate(calls_in(turn)):
-                own = given.get(call["id"], [])
-                found = next((answer for answer in own if answer[0] > i or not is_after), None)
-                if (i, n) not in answers and found is not None:
-                    own.remove(found)
-                    answers[i, n] = found[1]
+    for at, answer in enumerate(turns):
+        if isinstance(answer, ToolMessage):
+            # Some servers give each turn the same call ids. An answer belongs to the last turn before it.
+            open_calls = [
+                (i, n) for i, n, own in calls if i < at and own == answer.tool_call_id and (i, n) not in answers
+            ]
+            if open_calls:
+                answers[min(place for place in open_calls if place[0] == open_calls[-1][0])] = answer
     out: list[AnyMessage] = []
     for i, turn in enumerate(turns):
         if not isinstance(turn, ToolMessage):
