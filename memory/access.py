@@ -40,7 +40,7 @@ Plan = Generator[Request, Any, T]
 """A generator that reads and writes a store and returns a result."""
 
 PAGE = 5000
-"""Items asked for at once."""
+"""Items asked for at first."""
 
 TRIES = 50
 """How often a batch on an `InMemoryStore` is repeated if other threads write while it reads."""
@@ -126,16 +126,17 @@ def items_in(namespace: Namespace) -> Plan[list[Item]]:
 
 
 def items_below(namespace: Namespace) -> Plan[list[Item]]:
-    """All items of this namespace and of those nested in it."""
-    found: dict[tuple[Namespace, str], Item] = {}
-    offset = 0
+    """All items of this namespace and of those nested in it.
+
+    If there are more than asked for, it asks again for more, from the first item on: a database may put items that were
+    written at the same time in another order in each query, so the next page may lack some.
+    """
+    limit = PAGE
     while True:
-        [page] = yield [SearchOp(namespace, None, PAGE, offset)]
-        for item in page:
-            found.setdefault((tuple(item.namespace), item.key), item)
-        if len(page) < PAGE:
-            return list(found.values())
-        offset += PAGE
+        [found] = yield [SearchOp(namespace, None, limit)]
+        if len(found) < limit:
+            return cast("list[Item]", found)
+        limit *= 4
 
 
 def count(namespace: Namespace, known: int) -> Plan[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -106,29 +107,37 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
     known = yield from shelf.read_all()
     episodes, counts = yield from _counted_in(shelf, scope, known)
     now = later_than_all(shelf.clock(), episodes.values(), (run for runs in counts.values() for run in runs.values()))
-    ops: list[Op] = [
-        put(item.namespace, item.key, {**item.value, "undone": now.isoformat()})
-        for label, items in (yield from shelf.evidence_items()).items()
-        for item in items
-        if label.startswith(TOPIC) and scope.has(item.value) and not item.value.get("undone")
-    ]
-    to_note = [item for item in episodes.values() if not is_undone(item)]
-    ops += [put(shelf.episodes, item.key, {**item.value, UNDONE: now.isoformat()}) for item in to_note]
+    groups: defaultdict[str, list[Op]] = defaultdict(list)  # the writes about a run, and the others about a lesson
+    for label, items in (yield from shelf.evidence_items()).items():
+        for item in items:
+            if label.startswith(TOPIC) and scope.has(item.value) and not item.value.get("undone"):
+                row = item.key, {**item.value, "undone": now.isoformat()}
+                groups[item.value["run"]].append(put(item.namespace, *row))
+    for item in episodes.values():
+        if not is_undone(item):
+            groups[item.key].append(put(shelf.episodes, item.key, {**item.value, UNDONE: now.isoformat()}))
     undone: list[Change] = []
     for id, found in known.items():
+        for run, until_now in counts[id].items():
+            row = run_record(run, at=now, instead=until_now, undone=True)
+            groups[run].append(put(shelf.evidence_of(id), *row))
         changes = [change for change in found.evidence.standing if scope.has_change(change)]
         sources = [source for source in found.evidence.sources if scope.has(source)]
         more, reverted = _revert(shelf, found, changes, counts[id], sources, now, bulk=True)
-        ops, undone = [*ops, *more], [*undone, *reverted]
+        groups[id] += more
+        undone += reverted
     if what is not None and not episodes:
         runs = {change.run for found in known.values() for change in found.evidence.changes}
-        if not ops and scope.run not in runs:
+        if not any(groups.values()) and scope.run not in runs:
             raise KeyError(what)
         logger.warning(
             "The episode of %s is no longer kept, so its result is undone only for lessons that still list the run",
             scope.run,
         )
-    yield from _with_one_value(shelf, known, (yield from shelf.write(ops)))
+    now_known: dict[str, StoredLesson] = {}
+    for batch in shelf.in_batches(groups.values()):
+        now_known |= yield from shelf.write(batch)
+    yield from _with_one_value(shelf, known, now_known)
     return sorted(undone, key=lambda change: (change.at, change.id))
 
 
@@ -217,9 +226,6 @@ def _revert(
         return [], []
     about = shelf.evidence_of(lesson.id)
     ops: list[Op] = [
-        put(about, *run_record(run, at=now, instead=until_now, undone=True)) for run, until_now in counts.items()
-    ]
-    ops += [
         put(about, f"source/{source['origin']}/{source['source']}", {**source, "undone": now.isoformat()})
         for source in sources
     ]

@@ -31,7 +31,7 @@ from langgraph_reflexion.memory.items import (
     lesson_id,
 )
 from langgraph_reflexion.memory.screening import suspicion_of
-from langgraph_reflexion.memory.shelf import Shelf, retry_without_vectors
+from langgraph_reflexion.memory.shelf import Shelf
 from langgraph_reflexion.schemas import TEXTS, Lesson, LessonStatus
 from langgraph_reflexion.text.json_text import escape_invisible, unique_keys, valid_text
 from langgraph_reflexion.text.tokens import fold
@@ -111,35 +111,37 @@ def read_lines(place: Place) -> list[str]:
 
 
 def load(shelf: Shelf, place: Place, strict: bool, untrusted: bool) -> Plan[Loaded]:
-    """Add all new lessons of a file, or none. With `strict` an invalid line raises an error that names it."""
+    """Add all new lessons of a file, or none. With `strict` an invalid line raises an error that names it.
+
+    A database gets more than 8,000 lessons in several batches. If one fails, load the file again.
+    """
     lines: list[str] = yield in_thread(lambda: read_lines(place))
     lessons, skipped = _parse_lines(shelf, lines, strict, untrusted)
     items = yield from items_in(shelf.lessons)
     known = {item.key for item in items}
     texts = {_identity(item.value) for item in items}
     newest = {(new.kind, new.name or ""): new.id for new in lessons if new.name and new.status in LIVE}
-    ops: list[Op] = []
-    added = 0
+    groups: list[list[Op]] = []
     for lesson in lessons:
         if lesson.id in known or _identity(vars(lesson)) in texts:
             continue
         known.add(lesson.id)
         texts.add(_identity(vars(lesson)))
-        added += 1
         if lesson.status in LIVE and newest.get((lesson.kind, lesson.name or ""), lesson.id) != lesson.id:
             lesson = lesson.model_copy(update={"status": "superseded"})  # one name has one live value
         doubt = suspicion_of(lesson) if lesson.status == "quarantined" else None
         why = f"loaded from a file, and {doubt}" if doubt else "loaded from a file"
         action: ChangeAction = "quarantined" if lesson.status == "quarantined" else "added"
         _, record = Evidence().with_change(Change("", lesson.id, action, shelf.clock(), "person", why))
-        ops += [
+        ops = [
             put(shelf.lessons, lesson.id, item_value(lesson), FIELDS),
             put(shelf.evidence_of(lesson.id), *record),
             PutOp(shelf.forgotten, lesson.id, None),
         ]
-        ops += (yield from shelf.replaced_by(lesson)) if lesson.status in LIVE else []
-    yield from retry_without_vectors(ops)
-    return Loaded(added, len(lessons) - added, skipped)
+        groups.append([*ops, *((yield from shelf.replaced_by(lesson)) if lesson.status in LIVE else [])])
+    for batch in shelf.in_batches(groups):
+        yield from shelf.save(batch)
+    return Loaded(len(groups), len(lessons) - len(groups), skipped)
 
 
 def _identity(value: Mapping[str, Any]) -> tuple[Any, str, bool]:

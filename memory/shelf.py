@@ -8,7 +8,7 @@ the last to read corrects the item (`read_and_correct`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
@@ -77,6 +77,9 @@ wrong."""
 
 MARKS = (UNDONE, COUNTED)
 """The fields that are added to an episode."""
+
+MOST_WRITTEN = 16_000
+"""Items that one batch writes. A statement of PostgreSQL takes at most 65,535 parameters, four of them for an item."""
 
 MAX_CORRECTIONS = 8
 """How often an item is corrected before that is left to the other writers."""
@@ -306,7 +309,7 @@ class Shelf:
             for id in about
             if id in evidence
         ]
-        yield from retry_without_vectors([*ops, *snapshots])
+        yield from self.save([*ops, *snapshots])
         return (yield from self.read_and_correct(about))
 
     def read_and_correct(self, ids: Iterable[str]) -> Plan[dict[str, StoredLesson]]:
@@ -335,10 +338,33 @@ class Shelf:
                         ops.append(put(self.evidence, entry.lesson.id, snapshot))
             if not ops:
                 break
-            yield from retry_without_vectors(ops)
+            yield from self.save(ops)
             if any(forgotten):
                 yield from self.settle()
         return found
+
+    def save(self, ops: list[Op]) -> Plan[None]:
+        """Write, and if the embedding model fails, write again without vectors, so that no lesson is lost."""
+        try:
+            yield ops
+        except StoreError:  # an error of the file, not of the embedding model
+            raise
+        except Exception as fault:
+            if not any(isinstance(op, PutOp) and op.index for op in ops):
+                raise
+            logger.warning("Writing without vectors: %s: %s", type(fault).__name__, mask_secrets(str(fault)))
+            yield [op._replace(index=False) if isinstance(op, PutOp) and op.index else op for op in ops]
+
+    def in_batches(self, groups: Iterable[list[Op]]) -> Iterator[list[Op]]:
+        """The operations as one batch or, if there are too many for a database, as several. A group stays together."""
+        batch: list[Op] = []
+        for group in groups:
+            # A `FaissStore` has no limit.
+            if batch and len(batch) + len(group) > MOST_WRITTEN and not hasattr(self.store, "changes"):
+                yield batch
+                batch = []
+            batch.extend(group)
+        yield batch
 
     def settle(self) -> Plan[None]:
         """Overwrite what was deleted in the store's file and in its log, if it has them."""
@@ -400,19 +426,6 @@ def as_recorded(value: dict[str, Any], evidence: Evidence) -> dict[str, Any]:
                 right[name] = new
     statuses = evidence.statuses()
     return {**right, "status": statuses[-1]} if statuses else right
-
-
-def retry_without_vectors(ops: list[Op]) -> Plan[None]:
-    """Write, and if that fails, write again without vectors, so that no lesson is lost because an embedder is down."""
-    try:
-        yield ops
-    except StoreError:  # an error of the file, not of the embedding model
-        raise
-    except Exception as fault:
-        if not any(isinstance(op, PutOp) and op.index for op in ops):
-            raise
-        logger.warning("Writing without vectors: %s: %s", type(fault).__name__, mask_secrets(str(fault)))
-        yield [op._replace(index=False) if isinstance(op, PutOp) and op.index else op for op in ops]
 
 
 def same_name(lesson: Lesson, items: Mapping[str, Item]) -> list[str]:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import inspect
 import io
+import random
 import threading
 from collections.abc import Iterable
 from pathlib import Path
+from typing import cast
 
 import pytest
-from langgraph.store.base import BaseStore, Op, Result, SearchOp
+from langgraph.store.base import BaseStore, Op, Result, SearchItem, SearchOp
 from langgraph.store.memory import InMemoryStore
 
 from example_lessons import SLOT, a_rule
 from langgraph_reflexion.memory import Indexes, LessonBook, access
 from langgraph_reflexion.schemas import Episode
+
+NOUNS = ("violin", "glacier", "tractor", "lantern", "harbour")
 
 
 def test_every_method_has_a_twin_of_the_same_shape() -> None:
@@ -99,13 +103,39 @@ async def test_a_store_whose_searches_cannot_skip_items_is_read_to_the_end(monke
     monkeypatch.setattr(access, "PAGE", 2)
     store, plain = NoneSkipped(), InMemoryStore()
     for book in (LessonBook(store), LessonBook(plain)):
-        for noun in ("violin", "glacier", "tractor", "lantern", "harbour"):
+        for noun in NOUNS:
             book.add(a_rule(f"Polish the {noun} before the guests of the {noun} arrive."))
     everything = {lesson.id for lesson in LessonBook(plain).lessons()}
     assert len(everything) == 5
     assert {lesson.id for lesson in LessonBook(store).lessons()} == everything
     assert {lesson.id for lesson in await LessonBook(store).alessons()} == everything
     assert LessonBook(store).stats() == LessonBook(plain).stats()
+
+
+class InAnyOrder(InMemoryStore):
+    """Puts what was written at the same time in another order in each search, as PostgreSQL does."""
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        given = list(ops)
+        found = super().batch(op._replace(limit=1000, offset=0) if isinstance(op, SearchOp) else op for op in given)
+        for at, op in enumerate(given):
+            if isinstance(op, SearchOp):
+                items = list(cast("list[SearchItem]", found[at]))
+                random.shuffle(items)
+                found[at] = items[op.offset : op.offset + op.limit]
+        return found
+
+
+@pytest.mark.req("O1")
+def test_all_lessons_are_read_from_a_store_that_orders_them_differently_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(access, "PAGE", 2)
+    book = LessonBook(InAnyOrder())
+    for noun in NOUNS:
+        book.add(a_rule(f"Polish the {noun} before the guests of the {noun} arrive."))
+    for _ in range(5):
+        assert len(book.lessons()) == len(NOUNS)
 
 
 def test_a_store_without_an_index_is_not_asked_for_vectors(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, Op, PutOp, Result
 from langgraph.store.memory import InMemoryStore
 
 from example_lessons import PAGE, SLOT
 from langgraph_reflexion import FaissStore
-from langgraph_reflexion.memory import LessonBook, access, upkeep
+from langgraph_reflexion.memory import LessonBook, access, evidence, shelf, upkeep
 from langgraph_reflexion.schemas import Episode, Failure, Lesson, Memo, Reflection, Trigger
 
 GUESTS = "Check a proposed slot against every busy time of the guests before you answer."
@@ -434,3 +435,63 @@ def test_a_decision_that_is_taken_back_does_not_bring_back_what_a_run_wrote_and_
         book.undo(book.history(id)[-1].id)
         assert now(book, id).status == "retired"
         assert book.recall("Propose a slot that is not busy.") == []
+
+
+class Narrow(InMemoryStore):
+    """A store that cannot write many items at once, and whose process may die before its n-th write."""
+
+    left: int | None = None
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        given = list(ops)
+        puts = [op for op in given if isinstance(op, PutOp) and op.value is not None]
+        assert len(puts) <= 24, "a statement has too many parameters"
+        if self.left is not None and puts:
+            self.left -= 1
+            if self.left < 0:
+                raise ConnectionError("the process dies here")
+        return super().batch(given)
+
+
+@pytest.mark.req("O1")
+@pytest.mark.parametrize("dies", [None, 1, 2, 3])
+def test_an_undo_of_more_than_one_batch_can_hold_is_written_in_parts_that_can_be_repeated(
+    dies: int | None, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shelf, "MOST_WRITTEN", 20)
+    monkeypatch.setattr(evidence, "LISTED", 5)
+    store = Narrow()
+    book = LessonBook(store, ("team",), clock=clock)
+    ids = [added(book, rule()), added(book, rule(PAGE, "e2"))]
+    for i in range(4):
+        book.credit(won(f"before-{i}", *ids))
+    clock.pass_by(hours=1)
+    outage = clock.now
+    for i in range(20):
+        book.credit(won(f"run-{i}", *ids).model_copy(update={"success": False, "status": "failure"}))
+        clock.pass_by(minutes=1)
+    if dies is not None:
+        store.left = dies
+        with pytest.raises(ConnectionError):
+            book.undo(since=outage)
+        store.left = None
+    book.undo(since=outage)
+    for id in ids:
+        lesson = now(book, id)
+        assert (lesson.shown, lesson.wins, lesson.losses, lesson.status) == (4, 4, 0, "active")
+
+
+@pytest.mark.req("O1")
+def test_a_file_with_more_than_one_batch_can_hold_is_loaded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shelf, "MOST_WRITTEN", 20)
+    book, file = LessonBook(InMemoryStore()), StringIO()
+    for i in range(15):
+        book.add(rule(f"Label box{i} of crate{i}y by its content.", f"e{i}"))
+    book.export(file)
+    store = Narrow()
+    store.left = 1
+    with pytest.raises(ConnectionError):
+        LessonBook(store).load(StringIO(file.getvalue()))
+    store.left = None
+    assert LessonBook(store).load(StringIO(file.getvalue())).added
+    assert LessonBook(store).lessons() == book.lessons()

@@ -171,3 +171,25 @@ def test_a_recall_on_postgresql_takes_at_most_three_queries_and_few_rows(
     assert [one.wins for one in book.recall("Tune the violin.")] == [30]
     assert counting.queries <= 3
     assert counting.rows <= 200
+
+
+@pytest.mark.req("O1")
+def test_lessons_and_runs_of_a_large_namespace_on_postgresql_are_all_read_and_undone(
+    connection: Any, place: tuple[str, ...]
+) -> None:
+    from langgraph.store.postgres import PostgresStore
+
+    store, now = PostgresStore(connection), datetime.now(UTC)
+    ops: list[PutOp] = []
+    for i in range(12_000):
+        lesson = Lesson(id=f"{i:016x}", kind="rule", text=f"Weigh crate {i}.", created_at=now, origin="told")
+        ops.append(PutOp((*place, "lessons"), lesson.id, item_value(lesson), False))
+    store.batch(ops)
+    assert len(LessonBook(store, place).lessons()) == len(ops)
+    runs = [Episode(id=f"run-{i}", task="Weigh the crates.", success=False, created_at=now) for i in range(17_000)]
+    values = [run.model_dump(mode="json") for run in runs]
+    for start in range(0, len(runs), 8_500):
+        part = values[start : start + 8_500]
+        store.batch([PutOp((*place, "episodes"), value["id"], value, False) for value in part])
+    LessonBook(store, place).undo(since=now)
+    assert all(item.value["undone"] for item in store.search((*place, "episodes"), limit=20_000))
