@@ -43,7 +43,7 @@ PAGE = 5000
 """Items asked for at first."""
 
 TRIES = 50
-"""How often a batch on an `InMemoryStore` is repeated if other threads write while it reads."""
+"""How often a batch is repeated that failed only because others write at the same time."""
 
 COLLECTIONS = ("lessons", "episodes", "evidence", "notebook")
 """The labels directly below a namespace."""
@@ -188,9 +188,9 @@ def _answer(store: BaseStore, request: Request) -> Any:
             if not any(isinstance(op, SearchOp) and op.offset for op in ops):
                 raise
             return _batch_without_offsets(store, ops)
-        except RuntimeError as fault:
+        except Exception as fault:
             tries += 1
-            if tries > TRIES or not _changed_meanwhile(fault):
+            if tries > TRIES or not _failed_by_others(fault):
                 raise
 
 
@@ -208,13 +208,16 @@ async def _aanswer(store: BaseStore, request: Request) -> Any:
     if not request:
         await asyncio.sleep(0)
         return []
-    try:
-        return await store.abatch(as_sent(store, request))
-    except RuntimeError as fault:
-        # A store without async methods raises a `NotImplementedError`, which is a `RuntimeError`.
-        if not (isinstance(fault, NotImplementedError) or _changed_meanwhile(fault)):
-            raise
-    return await asyncio.to_thread(_answer, store, request)
+    ops, tries = as_sent(store, request), 0
+    while True:
+        try:
+            return await store.abatch(ops)
+        except NotImplementedError:  # it has no async methods
+            return await asyncio.to_thread(_answer, store, request)
+        except Exception as fault:
+            tries += 1
+            if tries > TRIES or not _failed_by_others(fault):
+                raise
 
 
 def as_sent(store: BaseStore, ops: list[Op]) -> list[Op]:
@@ -245,6 +248,8 @@ def as_sent(store: BaseStore, ops: list[Op]) -> list[Op]:
     return [*sorted([*puts, *more], key=lambda op: (op.namespace, op.key))]
 
 
-def _changed_meanwhile(fault: RuntimeError) -> bool:
-    """Whether a read of an `InMemoryStore` failed because another thread wrote to it meanwhile."""
-    return "changed size during iteration" in str(fault)
+def _failed_by_others(fault: Exception) -> bool:
+    """Whether a batch failed because of other writers: a thread changed an `InMemoryStore` during a read, or a database
+    rolled the batch back. Databases say that in class 40 of SQLSTATE: a deadlock, or a serialization failure."""
+    state = getattr(fault, "sqlstate", None)
+    return "changed size during iteration" in str(fault) or (isinstance(state, str) and state.startswith("40"))

@@ -350,7 +350,8 @@ class Shelf:
         except StoreError:  # an error of the file, not of the embedding model
             raise
         except Exception as fault:
-            if not any(isinstance(op, PutOp) and op.index for op in ops):
+            has_index = getattr(self.store, "embeddings", self) is not None
+            if not has_index or not any(isinstance(op, PutOp) and op.index for op in ops):
                 raise
             logger.warning("Writing without vectors: %s: %s", type(fault).__name__, mask_secrets(str(fault)))
             yield [op._replace(index=False) if isinstance(op, PutOp) and op.index else op for op in ops]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from langgraph.store.base import BaseStore, Op, Result, SearchItem, SearchOp
+from langgraph.store.base import BaseStore, Op, PutOp, Result, SearchItem, SearchOp
 from langgraph.store.memory import InMemoryStore
 
 from example_lessons import SLOT, a_rule
@@ -136,6 +136,57 @@ def test_all_lessons_are_read_from_a_store_that_orders_them_differently_each_tim
         book.add(a_rule(f"Polish the {noun} before the guests of the {noun} arrive."))
     for _ in range(5):
         assert len(book.lessons()) == len(NOUNS)
+
+
+class RolledBackError(Exception):
+    """What a database says about a batch that it rolled back because of others."""
+
+    sqlstate = "40P01"
+
+
+class RollsBack(InMemoryStore):
+    """A database that rolls back every other write."""
+
+    writes = 0
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        given = list(ops)
+        if any(isinstance(op, PutOp) for op in given):
+            self.writes += 1
+            if self.writes % 2:
+                raise RolledBackError("deadlock detected")
+        return super().batch(given)
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        return self.batch(ops)
+
+
+@pytest.mark.req("O1")
+async def test_a_batch_that_a_database_rolled_back_is_sent_again(caplog: pytest.LogCaptureFixture) -> None:
+    book = LessonBook(RollsBack())
+    lesson = book.add(a_rule()).lesson
+    assert lesson is not None
+    await book.acredit(Episode(id="r", task="t", success=True, shown=[lesson.id]))
+    assert [one.wins for one in book.lessons()] == [1]
+    assert not caplog.records
+
+
+def test_a_write_to_a_store_without_an_index_is_not_repeated_without_vectors(caplog: pytest.LogCaptureFixture) -> None:
+    class Down(InMemoryStore):
+        writes = 0
+
+        def batch(self, ops: Iterable[Op]) -> list[Result]:
+            given = list(ops)
+            if any(isinstance(op, PutOp) for op in given):
+                self.writes += 1
+                raise ConnectionError("the database is down")
+            return super().batch(given)
+
+    store = Down()
+    with pytest.raises(ConnectionError, match="the database is down"):
+        LessonBook(store).add(a_rule())
+    assert store.writes == 1
+    assert not caplog.records
 
 
 def test_a_store_without_an_index_is_not_asked_for_vectors(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -193,3 +194,28 @@ def test_lessons_and_runs_of_a_large_namespace_on_postgresql_are_all_read_and_un
         store.batch([PutOp((*place, "episodes"), value["id"], value, False) for value in part])
     LessonBook(store, place).undo(since=now)
     assert all(item.value["undone"] for item in store.search((*place, "episodes"), limit=20_000))
+
+
+@pytest.mark.req("O1")
+def test_threads_on_a_database_that_refuses_to_overwrite_each_other_lose_nothing(
+    connection: Any, place: tuple[str, ...]
+) -> None:
+    import psycopg
+    from langgraph.store.postgres import PostgresStore
+    from psycopg.rows import dict_row
+
+    book = LessonBook(PostgresStore(connection), place)
+    lesson = book.add(Lesson(kind="rule", text="Tune the violin.", when="a violin is to be tuned")).lesson
+    assert lesson is not None
+    strict = "-c default_transaction_isolation=repeatable\\ read"
+
+    def work(who: int) -> None:
+        options: Any = {"autocommit": True, "row_factory": dict_row, "options": strict}
+        with psycopg.connect(DSN, **options) as own:
+            mine = LessonBook(PostgresStore(own), place)
+            for i in range(10):
+                mine.credit(Episode(id=f"{who}-{i}", task="Tune it.", success=True, shown=[lesson.id]))
+
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(work, range(6)))
+    assert [one.wins for one in book.lessons()] == [60]
