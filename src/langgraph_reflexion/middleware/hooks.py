@@ -45,7 +45,6 @@ from langgraph_reflexion.middleware.state import (
     private_state,
     read_state,
     removal_of,
-    removal_of_pending,
     reply_in,
     state_before_reply,
     with_current_message,
@@ -216,7 +215,9 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         # LangChain asks the model for an answer here: a turn of `return_direct` tools alone goes to `after_agent`.
         parts = replace(self._parts, actor=actor, tools=replace(tools, return_direct=frozenset()))
         # If another middleware sent a rejected answer back, `after_model` could not remove it.
-        removed = removal_of_pending(state) if node in AFTER_CHECK[:2] else []
+        pending = state["decision"] if node in AFTER_CHECK[:2] else None
+        rejected = pending["message"] if pending is not None else None
+        removed = removal_of(state["messages"], rejected.id) if rejected is not None else []
         is_over = node == "finish" and bool(state["stop"])  # and another middleware sent its last message back
         if node in ("check", "finish") and not is_over:  # it sent the answer back, or put calls in its place
             node = "tool" if any(answer.name in tools.own for answer in new_results(state)) else "decide"
@@ -255,13 +256,13 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
             edited = node == "finish" and cast("PendingDecision", state["decision"])["message"] != reply
         pending = cast("PendingDecision", state["decision"])
         is_rejected = node != "finish" or bool(state["stop"])
-        messages = removal_of(values["messages"], reply) if is_rejected and reply is not None else []
+        messages = removal_of(values["messages"], reply.id) if is_rejected and reply is not None else []
         is_structured = values.get("structured_response") is not None
         update: Update = {"reflexion": {**private_state(state, node, config), "due": node != "finish"}}
         if edited:  # by a person, or the run ends without an accepted answer
             last = pending["message"] or end_message(state, pending, _agent_name(config))
             if last.tool_calls:  # a structured answer: its call and the answer to it still have the first value
-                messages = removal_of(values["messages"], last)
+                messages = removal_of(values["messages"], last.id)
                 last = AIMessage(last.text, id=last.id, name=last.name)
             messages.append(last)
         if messages:

@@ -137,22 +137,15 @@ def state_before_reply(state: State, reply: AIMessage) -> State:
     return {**state, "messages": before, "decision": {**pending, "text": text, "message": reply}}
 
 
-def removal_of(messages: Sequence[AnyMessage], reply: AIMessage) -> list[BaseMessage]:
+def removal_of(messages: Sequence[AnyMessage], answer_id: str | None) -> list[BaseMessage]:
     """The messages that remove an answer from the conversation. A structured one goes with the answer to its call."""
-    calls = {call["id"] for call in reply.tool_calls}
+    turns = [message for message in messages if isinstance(message, AIMessage) and message.id == answer_id]
+    calls = {call["id"] for turn in turns for call in turn.tool_calls}
     return [
         RemoveMessage(id=str(message.id))
         for message in messages
-        if message.id == reply.id or (isinstance(message, ToolMessage) and message.tool_call_id in calls)
+        if message.id == answer_id or (isinstance(message, ToolMessage) and message.tool_call_id in calls)
     ]
-
-
-def removal_of_pending(state: State) -> list[BaseMessage]:
-    """The messages that remove the answer of the last decision, if it is still in the conversation."""
-    messages, pending = state["messages"], state["decision"]
-    wanted = pending["message"].id if pending is not None and pending["message"] is not None else None
-    reply = next((message for message in messages if message.id == wanted), None)
-    return removal_of(messages, reply) if isinstance(reply, AIMessage) else []
 
 
 def ended_by_another(budget: Budget, state: State, config: RunnableConfig) -> State:
