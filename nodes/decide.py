@@ -28,7 +28,6 @@ from langgraph_reflexion.nodes.models.streaming import StreamedFinal
 from langgraph_reflexion.nodes.models.transcript import (
     answer_to,
     bounded,
-    call_ids,
     fenced,
     paired,
     readable,
@@ -38,7 +37,7 @@ from langgraph_reflexion.nodes.models.transcript import (
 )
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.schemas import Decision, Failure, Usage
-from langgraph_reflexion.state import PendingDecision, State, Update, last_id, last_turn
+from langgraph_reflexion.state import PendingDecision, State, Update, last_id, last_turn, open_calls
 from langgraph_reflexion.text.literals import fingerprint
 
 logger = logging.getLogger(__name__)
@@ -208,7 +207,9 @@ def _failure(state: Mapping[str, Any], invalid: Invalid, reply: AIMessage, step:
 
 def _accept(budget: Budget, state: State, valid: Valid, spent: Usage, failures: list[Failure]) -> Update:
     """A valid decision. Calls and questions go into `messages`, and an answer waits for its checks."""
-    decision, message = valid.decision, _with_unique_id(state, valid.message)
+    decision, message, repeats = valid.decision, valid.message, _repeats_last_turn(state, valid.message)
+    if not repeats:
+        message = _with_unique_id(state, message)
     # Only set fields are cleared, because each write to a channel costs time and space in every checkpoint.
     update: Update = {name: None for name in ("decision", "failure") if state.get(name) is not None}
     update |= {"asked_on": last_id(state), "tally": budget.tally(state, spent=spent, steps=1)}
@@ -222,11 +223,9 @@ def _accept(budget: Budget, state: State, valid: Valid, spent: Usage, failures: 
         update["progress"] = {"node": "decide", "action": "finish"}
     elif decision.action == "tool_call":
         update["messages"] = [message]
-        if _repeats_last_turn(state, message):
-            _, answers = last_turn(state["messages"])
-            update["decision"] = PendingDecision(
-                action="finish", text=readable(answers[-1]), message=None, refused=False
-            )
+        if repeats:
+            last = readable(state["messages"][-1])
+            update["decision"] = PendingDecision(action="finish", text=last, message=None, refused=False)
     elif decision.action == "replan":
         call = message.tool_calls[0]
         update["messages"] = [message, answer_to(call, REPLAN_NOTED)]
@@ -241,14 +240,12 @@ def _repeats_last_turn(state: State, message: AIMessage) -> bool:
     turn, answers = last_turn(state["messages"])
     if turn is None or turn.id != message.id or not message.tool_calls or message.tool_calls != turn.tool_calls:
         return False
-    return not {*call_ids(message)} - {answer.tool_call_id for answer in answers}
+    return not open_calls(turn, answers)
 
 
 def _with_unique_id(state: State, message: AIMessage) -> AIMessage:
-    """A model may use one id for all its messages. An old message is replaced only by a repeated turn."""
+    """The message with an id that no earlier one has. A model may use one id for all its messages."""
     if message.id is None or message.id not in [earlier.id for earlier in state["messages"]]:
-        return message
-    if _repeats_last_turn(state, message):
         return message
     return message.model_copy(update={"id": f"{message.id}-{state['about']['id']}-{state['tally']['steps'] + 1}"})
 
