@@ -167,8 +167,6 @@ def reads_as_failed(result: str) -> bool:
 
 def extend(trail: Sequence[Turn], turn: Sequence[ObservedCall]) -> Trail:
     """Return the trail with one more turn. The order of its calls does not matter."""
-    if not turn:
-        return list(trail)
     last: Turn = trail[-1] if trail else {"turn": "", "calls": []}
     calls = sorted({seen.key for seen in turn})
     pairs = [f"{seen.key}/{_hash(seen.error, 'error') if seen.error else seen.result_hash}" for seen in turn]

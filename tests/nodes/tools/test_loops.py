@@ -208,12 +208,6 @@ def test_on_an_empty_trail_counting_starts_again() -> None:
     assert loop_in(extend([], [A]), 2) is None
 
 
-def test_a_turn_without_calls_changes_nothing() -> None:
-    trail = extend([], [A])
-    assert extend(trail, []) == trail
-    assert loop_in(extend([], []), 2) is None
-
-
 def test_the_trail_is_plain_data_of_a_bounded_size_and_never_changed() -> None:
     trail: Trail = []
     for step in range(200):
