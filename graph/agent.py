@@ -28,7 +28,6 @@ from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.graph.settings import (
     check_settings,
     controls_of,
-    is_unbound,
     model_choice,
     protocol_for,
     warn_of_unused_score,
@@ -40,7 +39,7 @@ from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.finish import finish
 from langgraph_reflexion.nodes.models.choice import ModelLike, model_for, plain
 from langgraph_reflexion.nodes.models.prompt import instructions_of
-from langgraph_reflexion.nodes.models.protocols import Json, Native, Parser
+from langgraph_reflexion.nodes.models.protocols import Json, Parser
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat
 from langgraph_reflexion.nodes.parts import Actor, AgentMemory, Parts, Reflector
 from langgraph_reflexion.nodes.tools.toolbox import toolbox_of
@@ -138,16 +137,7 @@ def create_reflexion_agent(
     answer_format = None if response_format is None else ResponseFormat(response_format)
     control_names = controls_of(controls)
     toolbox = toolbox_of(tools, control_names or (), approve, deny)
-    model_protocol = protocol_for(model, toolbox, protocol, control_names, prompt_files)
-    if (
-        isinstance(model_protocol, Native)
-        and answer_format is not None
-        and answer_format.is_tool
-        and answer_format.is_object
-        and is_unbound(model)
-    ):
-        toolbox.check_names([answer_format.name])
-        model_protocol = Native(model_protocol.controls, {**answer_format.json_schema, "title": answer_format.name})
+    model_protocol = protocol_for(model, toolbox, protocol, control_names, prompt_files, answer_format)
     parts = Parts(
         actor=Actor(
             choice=model_choice(model, model_protocol, toolbox, answer_format),

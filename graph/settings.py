@@ -66,7 +66,12 @@ def controls_of(controls: Any) -> tuple[str, ...] | None:
 
 
 def protocol_for(
-    model: Any, toolbox: Toolbox, protocol: Any, controls: Sequence[str] | None, prompts: Prompts
+    model: Any,
+    toolbox: Toolbox,
+    protocol: Any,
+    controls: Sequence[str] | None,
+    prompts: Prompts,
+    response_format: ResponseFormat | None,
 ) -> ModelProtocol:
     """The protocol for the model. `auto` uses native tool calls if the model's class can bind tools."""
     allowed = tuple(CONTROLS) if controls is None else tuple(controls)
@@ -81,12 +86,18 @@ def protocol_for(
     if protocol not in ("auto", "tools", "json"):
         raise ValueError(f"`protocol` must be 'auto', 'tools', 'json' or your own parser, got {protocol!r}")
     automatic = protocol == "auto"
+    models = list(model.values()) if isinstance(model, Mapping) else [model]
     if automatic:
-        example = next(iter(model.values()), None) if isinstance(model, Mapping) else model
+        example = next(iter(models), None)
         protocol = "tools" if not isinstance(example, Runnable) or can_call_tools(example) else "json"
     if protocol == "tools":
-        return Native(tuple(controls or ()))
-    for choice in model.values() if isinstance(model, Mapping) else [model]:
+        # A model that has bound tools already, or may have, cannot be bound to one more.
+        is_unbound = all(isinstance(m, str) or (isinstance(m, Runnable) and bound_names(m) is None) for m in models)
+        if response_format is None or not (response_format.is_tool and response_format.is_object and is_unbound):
+            return Native(tuple(controls or ()))
+        toolbox.check_names([response_format.name])
+        return Native(tuple(controls or ()), {**response_format.json_schema, "title": response_format.name})
+    for choice in models:
         if isinstance(choice, Runnable) and (names := bound_names(choice)):
             raise ValueError(
                 f"The model is bound to {', '.join(sorted(names))}, but protocol='json' sends no bound tools: "
@@ -97,12 +108,6 @@ def protocol_for(
     if builtin := [tool for tool in toolbox.offered if tool_name(tool) not in toolbox.names]:
         raise ValueError(f"A provider's built-in tool in `tools` needs protocol='tools', got {builtin[0]!r}")
     return Json(allowed, described, prompts, allow_prose=automatic and not described)
-
-
-def is_unbound(model: Any) -> bool:
-    """Whether we can bind tools in addition to the caller's: not if a model has bound tools already, or may have."""
-    models = list(model.values()) if isinstance(model, Mapping) else [model]
-    return all(isinstance(m, str) or (isinstance(m, Runnable) and bound_names(m) is None) for m in models)
 
 
 def model_choice(
