@@ -50,18 +50,13 @@ from langgraph_reflexion.nodes.reflect import reflect
 from langgraph_reflexion.nodes.remember import remember
 from langgraph_reflexion.nodes.tool import run_tool
 from langgraph_reflexion.nodes.wrap_up import wrap_up
-from langgraph_reflexion.schemas import Attempt, Failure, Outcome, Reflection, Verdict
-from langgraph_reflexion.state import RUN_FIELDS, Channels, Input, Output, PrivateChannels, Recalled, RouteChannels
+from langgraph_reflexion.state import CHANNELS, RUN_FIELDS, TYPED, Channels, Input, Output, RouteChannels
 
 Graph: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
 """A compiled graph."""
 
 Branch: TypeAlias = tuple[str, Callable[[Any], Any], Mapping[str, str]]
 """A node, its routing function, and every node that may follow, with the label of the edge."""
-
-OUR_TYPES: tuple[type, ...] = (Attempt, Failure, Outcome, Recalled, Reflection, Verdict)
-"""Our types that a checkpoint holds. Their contents are saved as plain data."""
-
 
 NODES: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
@@ -156,7 +151,7 @@ def allow_our_types(checkpointer: Any, response_format: ResponseFormat | None = 
     if not isinstance(checkpointer.serde, (JsonPlusSerializer, EncryptedSerializer)):
         return checkpointer
     answer = response_format.types if response_format is not None else ()
-    return checkpointer.with_allowlist({(kind.__module__, kind.__name__) for kind in (*OUR_TYPES, *answer)})
+    return checkpointer.with_allowlist({(kind.__module__, kind.__name__) for kind in (*TYPED.values(), *answer)})
 
 
 def with_messages(schema: type | None) -> type | None:
@@ -178,9 +173,7 @@ def _fields_of(schema: type | None) -> dict[str, Any]:
     if schema is None:
         return {}
     fields = {name: _bare(hint) for name, hint in get_type_hints(schema, include_extras=True).items()}
-    if taken := sorted(
-        set(fields) & (RUN_FIELDS | set(get_type_hints(PrivateChannels)) | {"outcome", "feedback", "progress", "run"})
-    ):
+    if taken := sorted({*fields} & {*CHANNELS, *RUN_FIELDS} - {"messages", "structured_response"}):
         raise ValueError(f"`state_schema` has the field {taken[0]!r}, which the agent itself uses: rename it")
     if "remaining_steps" in fields:  # schemas of prebuilt agents declare it as a number; LangGraph fills it
         fields["remaining_steps"] = RemainingSteps
