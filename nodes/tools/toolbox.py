@@ -15,12 +15,13 @@ from langchain_core.tools import tool as tool_from_function
 from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolCallRequest, ToolRuntime
 from langgraph.types import Command
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from langgraph_reflexion.driver import Wait, either
 from langgraph_reflexion.nodes.host import runtime_of
 from langgraph_reflexion.nodes.models.choice import tool_name
 from langgraph_reflexion.nodes.tools.arguments import Arguments, misfits
+from langgraph_reflexion.schemas import Value
 
 Result = ToolMessage | Command[Any]
 CLIENT_TYPES = (None, "function", "custom")
@@ -30,10 +31,8 @@ PersonsDecision = Literal["approve", "edit", "reject", "respond"]
 """What a person may decide about a call, as in LangChain's `HumanInTheLoopMiddleware`."""
 
 
-class Approval(BaseModel):
+class Approval(Value):
     """The approval settings of a tool, as in LangChain's `InterruptOnConfig`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     allowed_decisions: tuple[PersonsDecision, ...] = Field(default=get_args(PersonsDecision), min_length=1)
     description: str | Callable[..., str] | None = None
