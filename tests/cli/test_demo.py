@@ -1,8 +1,7 @@
-"""The demo tells a story that is true, and says so where it is not."""
+"""The demo tells a story that is true."""
 
 from __future__ import annotations
 
-import io
 import os
 import shlex
 import subprocess
@@ -10,11 +9,7 @@ import sys
 
 import pytest
 
-from langgraph_reflexion import MemoryPolicy
 from langgraph_reflexion.cli import main
-from langgraph_reflexion.cli.console import Page
-from langgraph_reflexion.cli.demo import NAMESPACE as PLACE
-from langgraph_reflexion.cli.demo import demo
 from langgraph_reflexion.graph.demo import LESSON
 from strict_python import STRICT_PYTHON
 
@@ -64,13 +59,6 @@ def test_the_lesson_is_shown_with_its_evidence_and_its_record(capsys):
         "shown in 1 run, won 1 of 1",
     ):
         assert part in after
-
-
-def test_a_demo_without_a_working_memory_admits_it():
-    written = io.StringIO()
-    assert demo(None, Page(written), MemoryPolicy(namespace=PLACE, read=False)) == 1
-    assert "the second run made a mistake" in written.getvalue()
-    assert "made no mistake" not in written.getvalue()
 
 
 @pytest.mark.slow
