@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from langgraph_reflexion.cli import main
-from langgraph_reflexion.cli.evaluate import describe_progress
 from langgraph_reflexion.evals.ledger import Ledger, Result, load_results
 from langgraph_reflexion.evals.student import PLANS, Student
 from langgraph_reflexion.testing import reflection
@@ -106,13 +105,6 @@ def test_a_dry_run_names_a_task_whose_check_cannot_be_made_and_needs_no_key_for_
         (tmp_path / "checked.jsonl").write_text(json.dumps(task), encoding="utf-8")
         words = ["checked.jsonl", "--model", "openai:gpt-4o-mini", "--setups", "cot", "--dry-run", *options]
         assert printed in run_cli(capsys, *words, status=0 if options else 2)
-
-
-@pytest.mark.req("L1")
-def test_the_progress_of_a_continued_run_counts_what_was_done_before():
-    before = [Result(setup="cot", task=f"t{number}", solved_at=1 if number < 3 else None) for number in range(4)]
-    new = [Result(setup="cot", task="t4", solved_at=1)]
-    assert describe_progress(before, new) == "80 % solved"
 
 
 def test_the_same_command_again_asks_nothing(capsys: pytest.CaptureFixture[str]):

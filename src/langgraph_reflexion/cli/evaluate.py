@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from langgraph_reflexion import FaissStore, ReflexionError
 from langgraph_reflexion.cli.compare import flatten, format_seconds
@@ -110,11 +110,11 @@ async def _evaluate(args: argparse.Namespace, experiment: Experiment, folder: Pa
             if args.lessons:
                 experiment = replace(experiment, lessons=files.enter_context(FaissStore(folder / "lessons.db")))
             bar = files.enter_context(progress_bar())
-            row = bar.add_task(describe_progress(done, new), total=len(wanted), completed=len(done))
+            row = bar.add_task("", total=len(wanted), completed=len(done))
 
             def add(result: Result) -> None:
                 new.append(result)
-                bar.update(row, advance=1, description=describe_progress(done, new))
+                bar.advance(row)
 
             try:
                 results = await run_experiment(experiment, folder, concurrency=args.concurrency, on_result=add)
@@ -135,10 +135,11 @@ async def _evaluate(args: argparse.Namespace, experiment: Experiment, folder: Pa
 def _show_results(
     args: argparse.Namespace, experiment: Experiment, folder: Path, results: dict[str, list[Result]], page: Page
 ) -> None:
-    tasks, figures = experiment.tasks, figures_of(experiment.plan())
+    figures = figures_of(experiment.plan())
     notes = [SIMULATION] if is_simulated(args.model) else []
     if any(setup.context for setup in experiment.setups):
-        notes.append(_describe_context(tasks, args.context))
+        shown = "all passages" if args.context == "all" else "the supporting passages, or all if none is marked"
+        notes.append(f"Context: {shown}.")
     curves = folder / "curves.svg"
     lines = {f"{row.setup} {row.accuracy:.0f} %": row.by_trial for row in make_rows(results, args.trials)}
     curves.write_text(draw_curves(lines, figures), encoding="utf-8")
@@ -156,26 +157,11 @@ def _show_results(
         )
 
 
-def _describe_context(tasks: Sequence[Task], choice: str) -> str:
-    """Which passages the set-ups with context were shown."""
-    marked = sum(any(passage.supporting for passage in task.context) for task in tasks)
-    if choice == "all" or not marked:
-        return "Context: all passages of a task."
-    rest = "" if marked == len(tasks) else f"; all passages of the {len(tasks) - marked} tasks that mark none"
-    return f"Context: the supporting passages{rest}."
-
-
 # ------------------------------------------------------------ progress
 
 
 def progress_bar() -> Progress:
     """A bar on standard error, if that is a terminal."""
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(file=sys.stderr)
     return Progress(*columns, console=console, disable=not console.is_terminal)
-
-
-def describe_progress(done: Sequence[Result], new: Sequence[Result]) -> str:
-    """The share of tasks that are solved, with those of earlier calls."""
-    solved = sum(result.solved_at is not None for result in (*done, *new))
-    return f"{100 * solved / max(len(done) + len(new), 1):.0f} % solved"
