@@ -123,7 +123,7 @@ class Worker:
     @property
     def graph(self) -> PregelProtocol[Any, Any, Any, Any] | None:
         """The worker as a graph, if it is one."""
-        core = _unwrapped(self.runnable)
+        core = unwrapped(self.runnable)
         return core if isinstance(core, PregelProtocol) else None
 
     @property
@@ -250,7 +250,7 @@ def worker_of(given: Any, input: Mapper = None, output: Mapper = None) -> Worker
 
 
 def _input_format(given: Runnable[Any, Any], input: Mapper, output: Mapper) -> Literal["messages", "state", "text"]:
-    core = _unwrapped(given)
+    core = unwrapped(given)
     if isinstance(core, PregelProtocol):
         channels = getattr(core, "channels", None)
         if channels is None or "messages" in channels:
@@ -266,7 +266,7 @@ def _input_format(given: Runnable[Any, Any], input: Mapper, output: Mapper) -> L
     return "messages" if all(isinstance(inner, BaseChatModel) for inner in chat_models_in(given)) else "text"
 
 
-def _unwrapped(given: Any) -> Any:
+def unwrapped(given: Any) -> Any:
     """The runnable inside a binding."""
     while not isinstance(given, BaseChatModel) and isinstance(bound := getattr(given, "bound", None), Runnable):
         given = bound

@@ -13,7 +13,6 @@ from uuid import uuid4
 
 from langchain_core.messages import AIMessage, HumanMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableSequence
-from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.pregel import Pregel
 from langgraph.pregel.protocol import PregelProtocol
@@ -29,6 +28,7 @@ from langgraph_reflexion.nodes.models.calling import Meter, call_model, call_sil
 from langgraph_reflexion.nodes.models.choice import ModelLike, model_for
 from langgraph_reflexion.nodes.models.response_format import ask_for_json
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
+from langgraph_reflexion.nodes.worker import unwrapped
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Dimension, Run, Verdict
 from langgraph_reflexion.text import draw
@@ -188,7 +188,8 @@ def _ask_judge(
 ) -> Waits[str]:
     """The reply of a chat model or a graph. The prompt says what `schema` says, which some providers enforce."""
     config, message = metered(_current_config(), meter), HumanMessage(prompt)
-    if (graph := _graph_in(model)) is not None:
+    graph = unwrapped(model)
+    if isinstance(graph, PregelProtocol):
         if isinstance(graph, Pregel):
             # A graph with its own checkpointer needs a thread, even if the check is called outside a run.
             config = {**config, "configurable": config.get("configurable") or {"thread_id": uuid4().hex}}
@@ -227,12 +228,6 @@ def _emit_step(run: Run, prompt: str, reply: str, verdict: Verdict | None, fault
         decided="verdict" if verdict is not None else "invalid",
         fault=fault,
     )
-
-
-def _graph_in(model: Any) -> PregelProtocol[Any, Any, Any, Any] | None:
-    while isinstance(model, RunnableBindingBase):
-        model = model.bound
-    return model if isinstance(model, PregelProtocol) else None
 
 
 def _graph_answer(final: Any) -> str:
