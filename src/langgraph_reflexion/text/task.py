@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from types import MappingProxyType
 
 from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.tokens import UNSPACED, tokens
@@ -81,48 +80,44 @@ TOPICS = ("coding", "maths", "analysis", "writing", "search")
 GENERAL = "general"
 """The topic of a task that has no keyword of the others."""
 
-_ENGLISH = MappingProxyType(
-    {
-        "coding": r"""code|coding|program(?:me|ming|s)?|python|java|javascript|typescript|rust|golang|c\+\+|
-            c\#|sql|html|css|regex|regular\ expression|function|method|class|script|bug|
-            debug(?:ging)?|compil\w+|refactor\w*|unit\ tests?|api|algorithm|lru|cache|linked\ list|
-            binary\ tree|stack\ trace|traceback|exception|implement(?:s|ed|ing)?|pytest|repository|git|
-            docker(?:file)?|json|yaml|cli|bash|npm|react|django|kubernetes|endpoint|recursion|
-            recursive|data\ structure""",
-        "maths": r"""solve|equations?|calculate|computes?|integral|derivative|sum\ of|product\ of|probability|
-            percent(?:age)?|proof|prove|theorem|geometry|algebra|matrix|triangle|square\ root|
-            factorial|prime(?:\ numbers?)?|fractions?|how\ much\ is|plus|minus|times\ \d+|
-            what\ is\ \S+\ times|divided\ by|multiplied\ by|arithmetic|polynomial|quadratic|logarithm|simplify|
-            expand|roots?\ of|math(?:s|ematics)?|how\ many\ (?:ways|different)|
-            (?:area|volume|perimeter|circumference)\ of|
-            what\ is\ (?:its|the|their)\ (?:average\ )?(?:speed|area|volume|perimeter|distance|sum|product|chance)""",
-        "analysis": r"""analy[sz]e[sd]?|analy[sz]ing|analysis|compare[sd]?|comparison|evaluat\w+|assess\w*|trends?|
-            insights?|data\ ?set|statistics|correlation|pros\ and\ cons|trade-?offs?|root\ cause|
-            diagnose|implications?|advantages|strengths|weaknesses|interpret|forecast|breakdown|
-            explain\ why|causes?\ of|reasons?\ (?:for|why)|why\ (?:did|has|have|is|are)""",
-        "writing": r"""write|writing|draft|essay|poem|story|letter|e-?mail|blog|article|summar(?:y|ies|
-            i[sz]e[sd]?)|translate\w*|translation|rewrite|rephrase|paraphrase|proofread|headline|slogan|
-            speech|caption|tone|paragraph|novel|haiku|press\ release|cover\ letter|script\ for|
-            edit\ this""",
-        "search": r"""who|whom|whose|when\ (?:was|did|is|were)|where|which|search|find\ out|look\ up|lookup|
-            latest|current(?:ly)?|news|sources?|cite|citations?|capital\ of|born|invented|founded|
-            located|population|according\ to|wikipedia|what\ (?:year|country|city|nationality|
-            is\ the\ name)|discovered|what\ is\ the\ \w+est|
-            how\ (?:tall|old|far|high|deep|long|large)\ (?:is|was|are)""",
-    }
-)
-_CHINESE = MappingProxyType(
-    {
-        "coding": "代码|编程|程序|函数|算法|脚本|接口|数据库|正则|调试|"
-        "报错|编译|重构|单元测试|缓存|链表|二叉树|类的|实现一个|递归",
-        "maths": "计算|方程|求解|证明|积分|导数|概率|百分之|几何|代数|矩阵|三角形|"
-        "平方|立方|质数|素数|分数|等于多少|加上|减去|乘以|除以|数学|之和|因式|一共",
-        "analysis": "分析|比较|对比|评估|趋势|优缺点|利弊|统计|数据集|原因是什么|为什么|影响|诊断|解读|预测|优势|劣势",
-        "writing": "写一|撰写|作文|文章|诗|故事|邮件|信件|总结|摘要|概括|翻译|改写|润色|演讲|标题|文案|博客|起草|散文",
-        "search": "谁|哪里|哪个|哪位|哪一|什么时候|何时|搜索|查找|查询|"
-        "查一下|最新|新闻|首都|多高|多远|有多少|出生|发明|创立|位于|人口|来源|资料",
-    }
-)
+_ENGLISH = {
+    "coding": r"""code|coding|program(?:me|ming|s)?|python|java|javascript|typescript|rust|golang|c\+\+|
+        c\#|sql|html|css|regex|regular\ expression|function|method|class|script|bug|
+        debug(?:ging)?|compil\w+|refactor\w*|unit\ tests?|api|algorithm|lru|cache|linked\ list|
+        binary\ tree|stack\ trace|traceback|exception|implement(?:s|ed|ing)?|pytest|repository|git|
+        docker(?:file)?|json|yaml|cli|bash|npm|react|django|kubernetes|endpoint|recursion|
+        recursive|data\ structure""",
+    "maths": r"""solve|equations?|calculate|computes?|integral|derivative|sum\ of|product\ of|probability|
+        percent(?:age)?|proof|prove|theorem|geometry|algebra|matrix|triangle|square\ root|
+        factorial|prime(?:\ numbers?)?|fractions?|how\ much\ is|plus|minus|times\ \d+|
+        what\ is\ \S+\ times|divided\ by|multiplied\ by|arithmetic|polynomial|quadratic|logarithm|simplify|
+        expand|roots?\ of|math(?:s|ematics)?|how\ many\ (?:ways|different)|
+        (?:area|volume|perimeter|circumference)\ of|
+        what\ is\ (?:its|the|their)\ (?:average\ )?(?:speed|area|volume|perimeter|distance|sum|product|chance)""",
+    "analysis": r"""analy[sz]e[sd]?|analy[sz]ing|analysis|compare[sd]?|comparison|evaluat\w+|assess\w*|trends?|
+        insights?|data\ ?set|statistics|correlation|pros\ and\ cons|trade-?offs?|root\ cause|
+        diagnose|implications?|advantages|strengths|weaknesses|interpret|forecast|breakdown|
+        explain\ why|causes?\ of|reasons?\ (?:for|why)|why\ (?:did|has|have|is|are)""",
+    "writing": r"""write|writing|draft|essay|poem|story|letter|e-?mail|blog|article|summar(?:y|ies|
+        i[sz]e[sd]?)|translate\w*|translation|rewrite|rephrase|paraphrase|proofread|headline|slogan|
+        speech|caption|tone|paragraph|novel|haiku|press\ release|cover\ letter|script\ for|
+        edit\ this""",
+    "search": r"""who|whom|whose|when\ (?:was|did|is|were)|where|which|search|find\ out|look\ up|lookup|
+        latest|current(?:ly)?|news|sources?|cite|citations?|capital\ of|born|invented|founded|
+        located|population|according\ to|wikipedia|what\ (?:year|country|city|nationality|
+        is\ the\ name)|discovered|what\ is\ the\ \w+est|
+        how\ (?:tall|old|far|high|deep|long|large)\ (?:is|was|are)""",
+}
+_CHINESE = {
+    "coding": "代码|编程|程序|函数|算法|脚本|接口|数据库|正则|调试|"
+    "报错|编译|重构|单元测试|缓存|链表|二叉树|类的|实现一个|递归",
+    "maths": "计算|方程|求解|证明|积分|导数|概率|百分之|几何|代数|矩阵|三角形|"
+    "平方|立方|质数|素数|分数|等于多少|加上|减去|乘以|除以|数学|之和|因式|一共",
+    "analysis": "分析|比较|对比|评估|趋势|优缺点|利弊|统计|数据集|原因是什么|为什么|影响|诊断|解读|预测|优势|劣势",
+    "writing": "写一|撰写|作文|文章|诗|故事|邮件|信件|总结|摘要|概括|翻译|改写|润色|演讲|标题|文案|博客|起草|散文",
+    "search": "谁|哪里|哪个|哪位|哪一|什么时候|何时|搜索|查找|查询|"
+    "查一下|最新|新闻|首都|多高|多远|有多少|出生|发明|创立|位于|人口|来源|资料",
+}
 _JOINED = rf"(?:[^\W{UNSPACED}]|[+\#])"
 """A character that continues an English word. One of a script without spaces does not, as in `用Python实现`."""
 
@@ -132,28 +127,21 @@ _WORDS = {
     )
     for topic in TOPICS
 }
-NAMES = MappingProxyType(
-    {
-        "coding": frozenset(
-            tokens("code coding program programming function method class script algorithm implement write")
-        ),
-        "maths": frozenset(tokens("solve calculate compute equation arithmetic math maths mathematics")),
-        "analysis": frozenset(tokens("analysis analyse analyze compare comparison evaluate evaluation data")),
-        "writing": frozenset(tokens("write writing draft text article summary summarise summarize")),
-        "search": frozenset(tokens("who whom whose where which search find out look up name fact factual")),
-    }
-)
+NAMES = {
+    "coding": frozenset(tokens("code program function method class script algorithm implement write")),
+    "maths": frozenset(tokens("solve calculate compute equation arithmetic maths mathematics")),
+    "analysis": frozenset(tokens("analysis analyse analyze compare comparison evaluate evaluation data")),
+    "writing": frozenset(tokens("write writing draft text article summary summarise summarize")),
+    "search": frozenset(tokens("who whom whose where which search find out look up name fact factual")),
+}
 """Words that name any task of a topic, stemmed."""
 
 _CHINESE_NAMES = {
-    topic: lazy_pattern(names)
-    for topic, names in {
-        "coding": "代码|编程|程序|函数|算法|脚本|实现|编写|写",
-        "maths": "计算|求解|数学",
-        "analysis": "分析|比较|评估",
-        "writing": "写一|撰写|写作|文章",
-        "search": "谁|哪里|哪个|搜索|查找|查询|查一下",
-    }.items()
+    "coding": lazy_pattern("代码|编程|程序|函数|算法|脚本|实现|编写|写"),
+    "maths": lazy_pattern("计算|求解|数学"),
+    "analysis": lazy_pattern("分析|比较|评估"),
+    "writing": lazy_pattern("写一|撰写|写作|文章"),
+    "search": lazy_pattern("谁|哪里|哪个|搜索|查找|查询|查一下"),
 }
 
 _CODE = lazy_pattern(
