@@ -113,14 +113,10 @@ class Trace:
         self._line("+", f"lesson {event['action']}: {event['text']}{why}", "yellow" if event["id"] else "dim")
 
     def _line(self, mark: str, text: str, style: str = "") -> None:
-        self._page.line(text, style, lead=self._margin(self.steps), mark=mark)
-
-    def _margin(self, step: int) -> str:
-        """The margin of a line: the step's number on its first line."""
-        if step <= self._last_number:
-            return INDENT
-        self._last_number = step
-        return f"{step:>4}  "
+        """A line under the step's number, which stands before the first."""
+        margin = f"{self.steps:>4}  " if self.steps > self._last_number else INDENT
+        self._last_number = max(self.steps, self._last_number)
+        self._page.line(text, style, lead=margin, mark=mark)
 
 
 def format_call(call: Mapping[str, Any]) -> str:
