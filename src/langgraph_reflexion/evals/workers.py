@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.resources import files
 from threading import Lock
 from typing import Any, Literal
@@ -82,18 +83,11 @@ def search_tools(source: Sequence[Passage] | Callable[[str], str]) -> list[BaseT
         if inspect.iscoroutinefunction(source) or inspect.iscoroutinefunction(type(source).__call__):
             raise ValueError(f"`search_tools` takes a function that is not async, got {source!r}")
         return [_as_tool("search", "Find what is known about a name or a few words.", source)]
-    passages = list(source) if isinstance(source, Iterable) else []
-    if not isinstance(source, Iterable) or not all(isinstance(passage, Passage) for passage in passages):
+    if not isinstance(source, Sequence) or not all(isinstance(passage, Passage) for passage in source):
         raise ValueError(f"`search_tools` takes passages or a search function, got {source!r}")
     return [
-        _as_tool(
-            "search",
-            "Find the passage that fits a name or a few words best.",
-            lambda query: _best_passage(passages, query),
-        ),
-        _as_tool(
-            "lookup", "Find the sentences that contain exactly this text.", lambda text: _sentences(passages, text)
-        ),
+        _as_tool("search", "Find the passage that fits a name or a few words best.", partial(_best_passage, source)),
+        _as_tool("lookup", "Find the sentences that contain exactly this text.", partial(_sentences, source)),
     ]
 
 
