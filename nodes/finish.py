@@ -232,7 +232,7 @@ def _episode(parts: Parts, state: State, outcome: Outcome) -> Episode:
         success=success,
         score=outcome.score,
         shown=outcome.lessons_used,
-        withheld=[found.lesson.id for found in state["recalled"] if not found.shown],
+        withheld=[found.lesson.id for found in state["recalled"] if found.lesson.id not in outcome.lessons_used],
         written=outcome.lessons_written,
         failed=[
             *(found.lesson.id for found in state["recalled"] if has_failed(found, outcome.failures)),

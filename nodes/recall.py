@@ -38,8 +38,7 @@ def recall(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     failure = state.get("failure")
     # For the task at the start, for a failure after it; a run that starts with feedback has both.
     for cause in [*([None] if step == 0 else []), *([failure] if failure is not None else [])]:
-        seen = [recalled.lesson.id for recalled in (*known, *found)]
-        lessons = yield from find_lessons(book, parts, state, cause, seen)
+        lessons = yield from find_lessons(book, parts, state, cause, [*known, *found])
         found += choose_shown(parts.memory.policy, state, lessons, 0 if cause is None else max(1, step))
     if not found:
         return nothing
@@ -55,12 +54,17 @@ def recall(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
 
 
 def find_lessons(
-    book: LessonBook, parts: Parts, state: State, failure: Failure | None, seen: Sequence[str]
+    book: LessonBook, parts: Parts, state: State, failure: Failure | None, recalled: Sequence[Recalled]
 ) -> Waits[Selection]:
-    """The lessons that fit, except those in `seen`, those this run wrote, and those its prompt already has."""
-    exclude = [*seen, *state["lessons_written"]]
+    """The lessons that fit, except those that this run wrote, that it was shown, or that are withheld for comparison.
+
+    One that was held back at the start may come after its failure. One that the prompt already has is left out.
+    """
+    exclude = [*(found.lesson.id for found in recalled if found.shown or not found.why), *state["lessons_written"]]
     wait = either(book.recall, book.arecall, task_in(state), parts.tools.names, failure, exclude=exclude)
-    found: Selection = (yield from best_effort(parts, state, "recall", wait)) or Selection()
+    found: Selection | None = yield from best_effort(parts, state, "recall", wait)
+    if found is None:
+        return Selection()
     most = parts.budget.limits.stuck_similarity
     known = [text for turn in state["patch"] for text in (turn["patch"], *(memo["text"] for memo in turn["memos"]))]
     # A step that died after it wrote a lesson begins again, and `lessons_written` lacks that lesson.

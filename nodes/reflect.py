@@ -148,8 +148,7 @@ def _is_known(parts: Parts, state: State, config: RunnableConfig, failure: Failu
         return False
     if failure.tool is None and any(has_failed(known, [failure]) for known in state["recalled"]):
         return False
-    seen = [recalled.lesson.id for recalled in state["recalled"]]
-    lessons = yield from find_lessons(book, parts, state, failure, seen)
+    lessons = yield from find_lessons(book, parts, state, failure, state["recalled"])
     bound = [
         lesson for lesson in lessons if lesson.trigger is not None and lesson.trigger.fingerprint == failure.fingerprint
     ]

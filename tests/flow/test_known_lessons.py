@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion import Lesson, LessonBook, Limits, MemoryPolicy, create_reflexion_agent
+from langgraph_reflexion import Episode, Lesson, LessonBook, Limits, MemoryPolicy, create_reflexion_agent
 from langgraph_reflexion.schemas import Trigger
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
 
@@ -190,6 +190,28 @@ def test_a_lesson_that_was_held_back_has_its_reason_and_is_shown_and_counts_if_i
     assert TEXT not in decided(model)[0].text
     assert TEXT in decided(model)[1].text
     assert seen.outcome.lessons_written == [held.id]
+
+
+@pytest.mark.req("C14", "D24")
+def test_a_lesson_held_back_at_the_start_is_used_after_its_failure_and_counts_as_withheld_without_one(
+    run, shy, store, reflected
+):
+    first_run(run, shy, store)
+    book = LessonBook(store, PLACE)
+    (lesson,) = book.lessons(kind="rule")
+    for number in range(30):
+        book.credit(Episode(id=f"r{number}", task=f"Do errand {number}.", success=True, status="success"))
+    run(RoleModel([say("11:00")]), [shy.search], task=LIKE, store=store, checks=[lambda *_: True])
+    episode = book.episodes()[0]
+    assert (episode.shown, episode.withheld) == ([], [lesson.id])
+    model = RoleModel([call("search", query="2026-08-08"), call("search", query="Friday"), say("11:00")], taught())
+    seen = run(model, [shy.search], task=LIKE, store=store, checks=[lambda *_: True])
+    at_start, after = seen.told("recalled")
+    assert (at_start["lessons"], at_start["why"]) == ([], seen.outcome.memory)
+    assert [found["id"] for found in after["lessons"]] == seen.outcome.lessons_used == [lesson.id]
+    assert not reflected(model)
+    episode = book.episodes()[0]
+    assert (episode.shown, episode.withheld) == ([lesson.id], [])
 
 
 @pytest.mark.req("C14", "C9")
