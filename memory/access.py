@@ -128,15 +128,15 @@ def items_in(namespace: Namespace) -> Plan[list[Item]]:
 def items_below(namespace: Namespace) -> Plan[list[Item]]:
     """All items of this namespace and of those nested in it.
 
-    If there are more than asked for, it asks again for more, from the first item on: a database may put items that were
-    written at the same time in another order in each query, so the next page may lack some.
+    If there are more than asked for, it asks again for all: a database may put items that were written at the same time
+    in another order in each query, so a second page may lack some.
     """
     limit = PAGE
     while True:
         [found] = yield [SearchOp(namespace, None, limit)]
         if len(found) < limit:
             return cast("list[Item]", found)
-        limit *= 4
+        limit *= 200  # a million: there may be stores that take no larger number
 
 
 def count(namespace: Namespace, known: int) -> Plan[int]:
