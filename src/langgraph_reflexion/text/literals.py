@@ -103,7 +103,9 @@ def fingerprint(signal: str, tool: str | None, text: str, literals: Iterable[str
     It reads `signal|tool|what went wrong` with the literals masked; `literals` are further values to mask, such as
     the arguments of the call.
     """
-    masked = mask_literals(_last_line(text), literals)
+    if "Traceback (most recent call last)" in text:  # the frames say where, its last line says what
+        text = text.strip().splitlines()[-1]
+    masked = mask_literals(text[:MAX_FINGERPRINTED], literals)
     if len(masked) > MAX_READABLE:
         masked = f"{masked[:MAX_READABLE]}#{hash_of(masked, 8)}"
     return f"{signal}|{tool or ''}|{masked}"
@@ -193,13 +195,6 @@ def gives_away(text: str, answer: str) -> bool:
 def _mask(found: re.Match[str]) -> str:
     """The word that replaces a literal. A file's name stays, like a module's."""
     return {"file": found.group(), "uuid": "<id>"}.get(str(found.lastgroup), f"<{found.lastgroup}>")
-
-
-def _last_line(text: str) -> str:
-    """The last line of a traceback, because the frames above it say where, not what."""
-    if "Traceback (most recent call last)" in text:
-        text = text.strip().splitlines()[-1]
-    return text[:MAX_FINGERPRINTED]
 
 
 # ---------------------------------------------------------------- secrets
