@@ -24,7 +24,7 @@ DONE = Result(setup="cot", task="a\u2028b", solved_at=2)
 def test_a_result_is_in_the_file_when_it_is_added(tmp_path: Path):
     Ledger(tmp_path / "new" / "run", PLAN).add(DONE)
     assert load_results(tmp_path / "new" / "run") == load_results(f"{tmp_path}/new/run") == {"cot": [DONE]}
-    assert Ledger(tmp_path / "new" / "run", PLAN).get("cot", DONE.task) == DONE
+    assert Ledger(tmp_path / "new" / "run", PLAN).done["cot", DONE.task, 1] == DONE
 
 
 def test_a_line_that_a_crash_has_torn_is_dropped_and_its_task_done_again(tmp_path: Path):
@@ -33,7 +33,7 @@ def test_a_line_that_a_crash_has_torn_is_dropped_and_its_task_done_again(tmp_pat
     whole = (tmp_path / "results.jsonl").read_bytes()
     (tmp_path / "results.jsonl").write_bytes(whole + '{"setup": "cot", "task": "zwölf'.encode()[:-2])
     again = Ledger(tmp_path, PLAN)
-    assert again.results == {"cot": [DONE]}
+    assert list(again.done.values()) == [DONE]
     again.add(Result(setup="cot", task="c"))
     assert [one.task for one in load_results(tmp_path)["cot"]] == [DONE.task, "c"]
 
@@ -42,7 +42,7 @@ def test_a_task_that_broke_is_done_again_and_counts_once(tmp_path: Path):
     ledger = Ledger(tmp_path, PLAN)
     ledger.add(DONE.model_copy(update={"solved_at": None, "error": "ConnectError: gone"}))
     ledger.add(DONE)
-    assert Ledger(tmp_path, PLAN).results == {"cot": [DONE]}
+    assert list(Ledger(tmp_path, PLAN).done.values()) == [DONE]
 
 
 def test_a_folder_of_another_experiment_is_refused_and_left_as_it_is(tmp_path: Path):

@@ -17,7 +17,7 @@ from pydantic.dataclasses import dataclass
 
 from langgraph_reflexion import LessonBook, Limits, MemoryPolicy, ModelError, Outcome, create_trial_graph
 from langgraph_reflexion.evals.grading import check_for
-from langgraph_reflexion.evals.ledger import Ledger, LedgerError, Result, Results, Timing
+from langgraph_reflexion.evals.ledger import Ledger, LedgerError, Result, Results, Timing, load_results
 from langgraph_reflexion.evals.setups import Setup
 from langgraph_reflexion.evals.student import Student
 from langgraph_reflexion.evals.tasks import ContextChoice, Task, TaskContext
@@ -130,13 +130,13 @@ async def run_experiment(
         await asyncio.gather(*workers, return_exceptions=True)
     if left:
         ledger.add_time(Timing(seconds=time.monotonic() - began, concurrency=concurrency, tasks=len(left)))
-    return ledger.results
+    return load_results(folder)
 
 
 def _is_done(ledger: Ledger, job: Job) -> bool:
     """Whether this task is done. A broken task is not. Another task with the same id is refused."""
     setup, task, repeat = job
-    result = ledger.get(setup.name, task.id, repeat)
+    result = ledger.done.get((setup.name, task.id, repeat))
     if result is not None and result.digest not in ("", task.digest):
         raise LedgerError(
             f"{ledger.folder} contains another experiment: its task {task.id!r} is not this one; "

@@ -102,7 +102,8 @@ class Ledger:
         self.folder = folder
         self._file = folder / RESULTS
         _keep_plan(folder, plan)
-        self._results = {_key(result): result for result in _read_lines(self._file, Result)}
+        self.done = {_key(result): result for result in _read_lines(self._file, Result)}
+        """Every finished task, by set-up, task and repeat."""
         whole, rest = _split_lines(self._file)
         if rest:
             os.truncate(self._file, len(whole))
@@ -111,21 +112,12 @@ class Ledger:
         """Keep a result: it is in the file when this returns."""
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(result.model_dump()) + "\n")  # escaped, so that half an emoji is kept as well
-        self._results[_key(result)] = result
-
-    def get(self, setup: str, task: str, repeat: int = 1) -> Result | None:
-        """The result of this task, if it is there."""
-        return self._results.get((setup, task, repeat))
+        self.done[_key(result)] = result
 
     def add_time(self, timing: Timing) -> None:
         """Keep how long one call took, for a comparison with another."""
         with (self.folder / TIMES).open("a", encoding="utf-8") as file:
             file.write(timing.model_dump_json() + "\n")
-
-    @property
-    def results(self) -> Results:
-        """Every finished task, by set-up."""
-        return _by_setup(self._results)
 
 
 def figures_of(plan: Mapping[str, Any]) -> str:
@@ -137,7 +129,10 @@ def figures_of(plan: Mapping[str, Any]) -> str:
 
 def load_results(folder: Path | str) -> Results:
     """Every finished task, by set-up; of one that broke and was done again, the last line counts."""
-    return _by_setup({_key(result): result for result in _read_lines(Path(folder) / RESULTS, Result)})
+    found: Results = {}
+    for result in {_key(result): result for result in _read_lines(Path(folder) / RESULTS, Result)}.values():
+        found.setdefault(result.setup, []).append(result)
+    return found
 
 
 def load_plan(folder: Path | str) -> dict[str, Any]:
@@ -161,13 +156,6 @@ def load_times(folder: Path | str) -> list[Timing]:
 
 def _key(result: Result) -> Key:
     return result.setup, result.task, result.repeat
-
-
-def _by_setup(results: Mapping[Key, Result]) -> Results:
-    found: Results = {}
-    for result in results.values():
-        found.setdefault(result.setup, []).append(result)
-    return found
 
 
 def _read_lines(file: Path, form: type[Line]) -> Iterator[Line]:
