@@ -50,9 +50,8 @@ def _measured_speedup(first: Sequence[Timing], second: Sequence[Timing]) -> str:
     serial, parallel = sorted((first[0], second[0]), key=lambda timing: timing.concurrency)
     if serial.concurrency != 1 or parallel.concurrency == 1:
         return ""
-    seconds = f"{format_seconds(serial.seconds)} one at a time, {format_seconds(parallel.seconds)}"
-    ratio = f"{serial.seconds / parallel.seconds:.1f} × as fast"
-    return f"Measured speed-up: {seconds} with {parallel.concurrency} at once, {ratio}."
+    seconds = f"{serial.seconds:,.1f} s one at a time, {parallel.seconds:,.1f} s with {parallel.concurrency} at once"
+    return f"Measured speed-up: {seconds}, {serial.seconds / parallel.seconds:.1f} × as fast."
 
 
 def _find_pairs(args: argparse.Namespace, ours: dict[str, Any], theirs: dict[str, Any]) -> list[tuple[str, str]]:
@@ -78,10 +77,3 @@ def _names(results: dict[str, Any]) -> str:
 
 def flatten(results: Mapping[str, Sequence[Result]]) -> list[Result]:
     return [result for found in results.values() for result in found]
-
-
-def format_seconds(seconds: float) -> str:
-    """A duration in seconds, minutes or hours."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from langgraph_reflexion import FaissStore, ReflexionError
-from langgraph_reflexion.cli.compare import flatten, format_seconds
+from langgraph_reflexion.cli.compare import flatten
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, wrong_values
 from langgraph_reflexion.cli.loading import load_object, load_tools, make_model, run_async
 from langgraph_reflexion.evals.curves import draw_curves
@@ -127,8 +127,8 @@ async def _evaluate(args: argparse.Namespace, experiment: Experiment, folder: Pa
         found = {name: [result for result in all_ if result.task in ids] for name, all_ in results.items()}
         _show_results(args, experiment, folder, found, page)
         if new:
-            seconds = format_seconds(time.monotonic() - began)
-            page.line(f"{count_of(len(new), 'task')} in {seconds}, up to {args.concurrency} at once")
+            seconds = time.monotonic() - began
+            page.line(f"{count_of(len(new), 'task')} in {seconds:,.1f} s, up to {args.concurrency} at once")
         return 1 if any(result.error for result in flatten(found)) else 0
 
 
