@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+from rich.progress import Progress
 
 from langgraph_reflexion import FaissStore, ReflexionError
 from langgraph_reflexion.cli.compare import flatten
@@ -109,8 +109,9 @@ async def _evaluate(args: argparse.Namespace, experiment: Experiment, folder: Pa
         with ExitStack() as files:
             if args.lessons:
                 experiment = replace(experiment, lessons=files.enter_context(FaissStore(folder / "lessons.db")))
-            bar = files.enter_context(progress_bar())
-            row = bar.add_task("", total=len(wanted), completed=len(done))
+            console = Console(stderr=True)
+            bar = files.enter_context(Progress(console=console, disable=not console.is_terminal))
+            row = bar.add_task("tasks", total=len(wanted), completed=len(done))
 
             def add(result: Result) -> None:
                 new.append(result)
@@ -155,13 +156,3 @@ def _show_results(
                 for row in make_rows(results, args.trials)
             ]
         )
-
-
-# ------------------------------------------------------------ progress
-
-
-def progress_bar() -> Progress:
-    """A bar on standard error, if that is a terminal."""
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(file=sys.stderr)
-    return Progress(*columns, console=console, disable=not console.is_terminal)
