@@ -192,7 +192,8 @@ def _results(folder: Path, plan: str, setup: str, repeats: int) -> list[Result]:
 
 def _first_trial(result: Result) -> Result:
     first = result.trials[:1]
-    cost = {"input": first[0].usage.total if first else 0, "output": 0, "seconds": first[0].seconds if first else 0.0}
+    tokens, seconds = (first[0]["usage"]["total"], first[0]["seconds"]) if first else (0, 0.0)
+    cost = {"input": tokens, "output": 0, "seconds": seconds}
     solved = 1 if result.solved_at == 1 else None
     return result.model_copy(update={"solved_at": solved, "trials": first, "plans": [], "reflections": 0, **cost})
 

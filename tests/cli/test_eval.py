@@ -234,7 +234,7 @@ def test_tasks_that_broke_are_done_again_by_the_same_command(capsys: pytest.Capt
     assert "maximum context length" in printed
     assert "Traceback" not in printed
     for result in load_results(Path("eval-towns"))["cot"]:
-        assert [trial.answer for trial in result.trials] == ["x"] * 5
+        assert [trial["answer"] for trial in result.trials] == ["x"] * 5
 
 
 @pytest.mark.req("L1", "E8")
@@ -337,7 +337,7 @@ def test_a_check_of_your_own_grades_every_answer(
         assert "needs an `answer` or a `check`" in run_cli(capsys, *words, status=2)
         assert "cot+reflexion" in run_cli(capsys, *words, "--check", "towns_check:is_a_river")
     results = load_results(Path("eval-open"))["cot+reflexion"]
-    assert all(one.solved_at or "is no river of" in one.trials[-1].verdicts[0].feedback for one in results)
+    assert all(one.solved_at or "is no river of" in one.trials[-1]["verdicts"][0]["feedback"] for one in results)
     assert any(one.solved_at == 2 for one in results)
     assert "check" in run_cli(capsys, *words, status=2), "another experiment"
 
@@ -407,6 +407,6 @@ def test_an_experiment_that_is_stopped_continues_to_the_table_of_an_undisturbed_
         line for line in calm.splitlines() if line.startswith("cot")
     ]
     calm_results, rough = load_results(Path("calm")), load_results(Path("rough"))
-    assert {one.task: [trial.answer for trial in one.trials] for one in rough["cot+reflexion"]} == {
-        one.task: [trial.answer for trial in one.trials] for one in calm_results["cot+reflexion"]
+    assert {one.task: [trial["answer"] for trial in one.trials] for one in rough["cot+reflexion"]} == {
+        one.task: [trial["answer"] for trial in one.trials] for one in calm_results["cot+reflexion"]
     }

@@ -284,7 +284,7 @@ def test_an_attempt_of_a_chain_of_thought_is_its_reasoning_with_its_passages(tri
     [task] = towns(1)
     model = taught([task], skill=0.0, reading=0.0, hears_plan=0.0)
     found = tried([task], model, name)[name][task.id]
-    assert found.trials[0].answer == "guess 0"
+    assert found.trials[0]["answer"] == "guess 0"
     second = model.asked[1]  # to the reflector, or, without one, the second trial
     assert "I think it over." in second.text, "the reasoning, not the answer alone"
     assert task.context[0].text in second.text

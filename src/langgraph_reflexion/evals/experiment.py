@@ -170,7 +170,7 @@ class _Run:
             **about,
             solved_at=len(outcome.attempts) if outcome.status == "success" else None,
             stop_reason=outcome.stop_reason,
-            trials=outcome.attempts,
+            trials=[attempt.model_dump() for attempt in outcome.attempts],
             plans=[reflection.as_text() for reflection in outcome.reflections],
             reflections=usage.reflection.calls,
             lessons_used=await self._lesson_texts(outcome.lessons_used),

@@ -12,8 +12,6 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from langgraph_reflexion import Attempt
-
 PLAN, RESULTS, LOCK, TIMES = "plan.json", "results.jsonl", "lock", "times.jsonl"
 
 
@@ -34,7 +32,8 @@ class Result(BaseModel):
     solved_at: int | None = None
     """The trial whose answer was right, from 1."""
     stop_reason: str | None = None
-    trials: list[Attempt] = []
+    trials: list[dict[str, Any]] = []
+    """Each `Attempt`, as plain data."""
     plans: list[str] = []
     """The reflections, as text."""
     reflections: int = 0
