@@ -30,7 +30,7 @@ from langgraph_reflexion.memory.items import (
 )
 from langgraph_reflexion.memory.models import guard_objection
 from langgraph_reflexion.memory.recall import LIKE_BEST
-from langgraph_reflexion.memory.screening import Foreign, screen, suspicion_of
+from langgraph_reflexion.memory.screening import COPIED, Foreign, screen, suspicion_of
 from langgraph_reflexion.memory.shelf import Shelf, same_name
 from langgraph_reflexion.memory.upkeep import drop_old_notes, is_due, sum_up_runs
 from langgraph_reflexion.schemas import SHOWN, TEXTS, Lesson, LessonStatus
@@ -92,6 +92,8 @@ def add(
         return Written("refused", None, reason)
     # Comparing it with all that tools said may take a second, so the event loop does not do it.
     distrust = yield in_thread(lambda: _reason_to_distrust(lesson, tidied, foreign), own=True)
+    if distrust == COPIED:
+        tidied = tidied.model_copy(update={"origin": "observed"})
     doubt = distrust or doubt
     if not doubt and lesson.status == "quarantined":
         doubt = "it was quarantined before it was added"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -22,7 +22,16 @@ from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.recall import best_effort
 from langgraph_reflexion.nodes.tool import details_of
 from langgraph_reflexion.nodes.verdicts import RESPONSE_FORMAT, is_accepted
-from langgraph_reflexion.schemas import DECISION_SIGNALS, Attempt, Failure, Lesson, Origin, Reflection, Trigger
+from langgraph_reflexion.schemas import (
+    DECISION_SIGNALS,
+    Attempt,
+    Failure,
+    Lesson,
+    Origin,
+    Reflection,
+    Trigger,
+    Verdict,
+)
 from langgraph_reflexion.state import (
     FEEDBACK_END,
     State,
@@ -97,7 +106,7 @@ def remember_success(parts: Parts, state: State, config: RunnableConfig, book: L
             text=text,
             when=when,
             why=f"{reflection.explanation} What came before it failed, and the answer after it was accepted.".strip(),
-            origin=_origin_of_verdicts(parts, state, accepted=True),
+            origin=_origin_of_acceptance(parts, state, next(iter(state["attempts"][-2:-1]), None)),
             confidence=reflection.confidence,
         )
         result = yield from writer.save(lesson, report_refusals=False)
@@ -136,7 +145,8 @@ def _is_confirmed(parts: Parts, state: State, count: int, *, accepted: bool) -> 
     if misfit is not None:
         return any(later.answer is not None and not _misfits(later) for later in attempts[misfit + 1 :])
     # All other signals end with the answer: a check, a loop, no progress, the user's feedback.
-    verified = accepted and _origin_of_verdicts(parts, state, accepted=True) == "verified"
+    rejected = next((attempt for attempt in attempts if failure in attempt.failures), None)
+    verified = accepted and _origin_of_acceptance(parts, state, rejected) == "verified"
     return verified and failure.signal != "feedback" and not is_broken_check(failure)
 
 
@@ -277,16 +287,29 @@ def _first_origin(parts: Parts, state: State, failure: Failure) -> Origin:
         return "told"
     if failure.signal != "check_failed" or is_broken_check(failure):
         return "observed"
-    origin = _origin_of_verdicts(parts, state, accepted=False)
+    origin = _origin_of_checks(parts, _checks_that(parts, state["verdicts"], accepted=False))
     return "observed" if origin == "verified" else origin
 
 
-def _origin_of_verdicts(parts: Parts, state: State, *, accepted: bool) -> Origin:
-    """What an acceptance or rejection is based on: a model, a person, or something verifiable."""
-    by_name = {check.name: check.origin for check in parts.checks}
+def _origin_of_acceptance(parts: Parts, state: State, rejected: Attempt | None) -> Origin:
+    """What the acceptance of the answer is based on: those checks that had rejected an earlier attempt, if any had."""
+    accepting = {RESPONSE_FORMAT, *_checks_that(parts, state["verdicts"], accepted=True)}
+    rejecting = _checks_that(parts, rejected.verdicts if rejected is not None else [], accepted=False)
+    if rejecting and not accepting & rejecting:
+        return "observed"  # what had failed was not asked again, or said nothing
+    return _origin_of_checks(parts, accepting & rejecting or accepting - {RESPONSE_FORMAT})
+
+
+def _checks_that(parts: Parts, verdicts: Sequence[Verdict], *, accepted: bool) -> set[str]:
+    """The names of the checks that accepted, or rejected, an answer."""
     success_score = parts.budget.limits.success_score
-    deciding = [verdict for verdict in state["verdicts"] if is_accepted(verdict, success_score) is accepted]
-    origins = [by_name.get(verdict.check, "verified") for verdict in deciding] or ["verified"]
+    return {verdict.check for verdict in verdicts if is_accepted(verdict, success_score) is accepted}
+
+
+def _origin_of_checks(parts: Parts, names: Set[str]) -> Origin:
+    """What the verdicts of these checks are based on: a model, a person, or something verifiable."""
+    by_name = {check.name: check.origin for check in parts.checks}
+    origins = {by_name.get(name, "verified") for name in names} or {"verified"}
     return "verified" if "verified" in origins else "told" if "told" in origins else "judged"
 
 

@@ -64,6 +64,40 @@ def test_a_rejection_by_a_function_is_verified_whatever_a_judge_adds():
 
 
 @pytest.mark.req("A9")
+def test_a_check_that_never_rejected_verifies_nothing():
+    always = rule(lambda *_: True)
+    assert learned([judge(), always]) == {"rule": "judged", "strategy": "judged"}
+    satisfied = llm_judge(RoleModel(decide=json.dumps({"passed": True, "score": 95})))
+    assert learned([satisfied, rule(eleven)]) == {"rule": "verified", "strategy": "verified"}
+
+
+@pytest.mark.req("A9")
+def test_a_check_that_rejected_and_then_says_nothing_verifies_nothing():
+    refusal = {"passed": False, "score": 20, "feedback": "It touches a busy time."}
+    unreadable = llm_judge(RoleModel(decide=[json.dumps(refusal), "Who knows?"]))
+    assert learned([unreadable, rule(lambda *_: True)]) == {"rule": "judged", "strategy": "observed"}
+
+
+@pytest.mark.req("D25")
+def test_a_lesson_in_the_words_of_a_tool_rests_on_the_tool_whoever_rejected_the_answer():
+    said = "Members always bring two forms of photo identification to the desk."
+
+    def rules_of_the_desk() -> str:
+        """Read the rules of the desk."""
+        return said
+
+    store = InMemoryStore()
+    model = RoleModel(
+        decide=[call("rules_of_the_desk"), say("10:00"), say("11:00")],
+        reflect=reflection(PATCH, memory_to_write=[{**NOTE, "text": said}]),
+    )
+    agent = create_reflexion_agent(model, [rules_of_the_desk], checks=[judge()], store=store)
+    agent.invoke({"messages": [("user", "Propose a slot for the review.")]})
+    (copied,) = LessonBook(store).lessons(kind="rule")
+    assert (copied.status, copied.origin) == ("quarantined", "observed")
+
+
+@pytest.mark.req("A9")
 def test_a_rejection_by_a_person_is_reported():
     replies = {"refuse": "It touches a busy time."}, True
     assert learned([human_review()], *replies) == {"rule": "told", "strategy": "told"}
