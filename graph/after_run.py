@@ -39,7 +39,7 @@ def after_run(
         notebook: Where findings are saved. With neither this nor `memory`, an agent of this package uses its own
             memory.
         memory: Where memories are saved: a book, or a policy whose namespace is filled in for each run.
-        limits: Turns and deadline of each auditor; the error auditor gets one turn less. Or separate limits, as
+        limits: Turns and deadline of each auditor. By default the error auditor has four turns. Or separate limits, as
             `{"errors": Limits(...), "memories": Limits(...)}`.
         root: A folder that the auditors may read. Without one they have no tools.
         background: Return the answer first, and audit in the background. `.drain()` waits for unfinished audits.

@@ -62,13 +62,11 @@ class AuditSettings:
         return [name for name, wanted in (("errors", errors), ("memories", memories)) if wanted]
 
     def limits_of(self, kind: str) -> Limits:
-        """The limits of one auditor. Of limits for both, the error auditor gets one turn less."""
+        """The limits of one auditor. The default `Limits(max_steps=5)` gives the error auditor four turns."""
         given = self.limits
         limits = given.get(kind, Limits()) if isinstance(given, Mapping) else given
-        turns = TURNS[kind]
-        if "max_steps" in limits.model_fields_set:
-            less = 1 if kind == "errors" and not isinstance(given, Mapping) else 0
-            turns = max(1, limits.max_steps - less)
+        is_default = "max_steps" not in limits.model_fields_set or given == Limits(max_steps=TURNS["memories"])
+        turns = TURNS[kind] if is_default else limits.max_steps
         changes = {"max_steps": turns, "max_attempts": 2, "max_reflections": 0}
         return limits.model_copy(update={**changes, "deadline": limits.deadline or DEADLINE})
 

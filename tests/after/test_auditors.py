@@ -353,16 +353,28 @@ def test_a_memory_is_the_users_word_only_if_a_message_of_theirs_contains_it(on, 
     assert [one.origin for one in book.lessons()] == [origin]
 
 
-@pytest.mark.req("H12")
-def test_the_turns_of_the_two_auditors_may_be_set_apart(on, notebook, book, tmp_path):
+@pytest.mark.req("H9", "H12")
+@pytest.mark.parametrize(
+    ("limits", "turns"),
+    [
+        ({"errors": Limits(max_steps=2), "memories": Limits(max_steps=3)}, (2, 3)),
+        (Limits(max_steps=2), (2, 2)),
+        (Limits(max_steps=5), (4, 5)),
+        (Limits(deadline=60), (4, 5)),
+    ],
+)
+def test_the_turns_of_the_two_auditors_may_be_set_together_or_apart(on, notebook, book, tmp_path, limits, turns):
     (tmp_path / "a.txt").write_text("hello")
     endless = {name: lambda question: call("read_file", path=f"{len(question.messages)}.txt") for name in TURNS}
     model = on.Cast(**endless)
-    limits = {"errors": Limits(max_steps=2), "memories": Limits(max_steps=3)}
     after_run(model, notebook=notebook, memory=book, root=tmp_path, limits=limits).audit(on.TALK)
-    assert (len(model.of("errors")), len(model.of("memories"))) == (2, 3)
+    assert (len(model.of("errors")), len(model.of("memories"))) == turns
+
+
+@pytest.mark.req("H12")
+def test_limits_of_an_auditor_that_does_not_exist_are_refused(on):
     with pytest.raises(ValueError, match="`limits`"):
-        after_run(model, limits={"error": Limits()})
+        after_run(on.Cast(), limits={"error": Limits()})
 
 
 @pytest.mark.req("H2", "I6")
