@@ -75,7 +75,13 @@ class ModelChoice:
         already, tools = bound_names(model), self._tools or ()
         if already is not None:
             wanted = {name for tool in tools if (name := tool_name(tool))}
-            _check_bound(already, wanted, {*self._known, *wanted})
+            if missing := wanted - already:
+                raise ValueError(
+                    f"The model is already bound to tools, but not to {', '.join(sorted(missing))}: "
+                    "bind it to all tools"
+                )
+            if unknown := already - wanted - {*self._known}:
+                raise ValueError(f"The model is bound to {', '.join(sorted(unknown))}: add it to `tools` too")
         elif isinstance(model, DynamicRunnable):
             # Its `bind_tools` is that of the default model and would lose the configurable fields.
             bound = self._with_tools(model.default)
@@ -264,15 +270,6 @@ def tool_name(tool: BaseTool | dict[str, Any]) -> str | None:
 
 
 # ---------------------------------------------------------------- with tools, without, and as the run's config says
-
-
-def _check_bound(already: set[str], wanted: set[str], known: set[str]) -> None:
-    if missing := wanted - already:
-        raise ValueError(
-            f"The model is already bound to tools, but not to {', '.join(sorted(missing))}: bind it to all tools"
-        )
-    if unknown := already - known:
-        raise ValueError(f"The model is bound to {', '.join(sorted(unknown))}: add it to `tools` too")
 
 
 def plain(model: Model) -> Model:
