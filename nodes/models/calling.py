@@ -13,7 +13,8 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, InvalidToolCall
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
+from langchain_core.messages.tool import invalid_tool_call
 from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
@@ -126,7 +127,7 @@ def _reply_in(error: Exception) -> AIMessage | None:
 
 
 def _unread_calls(written: list[str], why: str) -> AIMessage | None:
-    calls = [InvalidToolCall(type="invalid_tool_call", id=None, name="", args=args, error=why) for args in written]
+    calls = [invalid_tool_call(name="", args=args, error=why) for args in written]
     return AIMessage("", invalid_tool_calls=calls) if calls else None
 
 
@@ -152,8 +153,7 @@ def _valid_calls(message: AIMessage) -> tuple[list[Any], list[Any]]:
             calls.append({**call, "name": name, "args": args or {}, "id": call_id})
         else:
             error = NO_OBJECT if isinstance(name, str) else "it has no name"
-            broken = {"name": str(name or ""), "args": str(args), "id": call_id, "error": error}
-            invalid.append({**broken, "type": "invalid_tool_call"})
+            invalid.append(invalid_tool_call(name=str(name or ""), args=str(args), id=call_id, error=error))
     return calls, invalid
 
 

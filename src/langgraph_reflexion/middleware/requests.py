@@ -8,7 +8,8 @@ from typing import Any, cast
 
 from langchain.agents.middleware import ModelRequest, ModelResponse
 from langchain.agents.structured_output import StructuredOutputValidationError, ToolStrategy
-from langchain_core.messages import AIMessage, AnyMessage, InvalidToolCall, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMessage
+from langchain_core.messages.tool import invalid_tool_call
 from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic_core import to_json
 
@@ -96,12 +97,8 @@ class HandlerModel(Runnable[Any, Any]):
             text = reply.content if calls else text_of(value)
             return reply.model_copy(update={"tool_calls": calls, "content": text})
         wrong = [
-            InvalidToolCall(
-                name=call["name"],
-                args=to_json(call["args"]).decode(),
-                id=call["id"],
-                error=answers[str(call["id"])].text,
-                type="invalid_tool_call",
+            invalid_tool_call(
+                name=call["name"], args=text_of(call["args"]), id=call["id"], error=answers[str(call["id"])].text
             )
             for call in reply.tool_calls
             if call["id"] in answers
@@ -112,9 +109,7 @@ class HandlerModel(Runnable[Any, Any]):
         """Handle an answer that does not fit the response format. If the caller wants the exception, raise it."""
         if isinstance(self._request.response_format, ToolStrategy):
             raise error
-        wrong = InvalidToolCall(
-            name=error.tool_name, args=error.ai_message.text, id=None, error=str(error.source), type="invalid_tool_call"
-        )
+        wrong = invalid_tool_call(name=error.tool_name, args=error.ai_message.text, error=str(error.source))
         self.response = ModelResponse([error.ai_message])
         return error.ai_message.model_copy(update={"tool_calls": [], "invalid_tool_calls": [wrong]})
 
