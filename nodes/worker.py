@@ -42,8 +42,10 @@ class WorkerError(Exception):
     """The worker ended without an answer."""
 
 
-class CallBudget:
-    """Counts the model calls of one attempt, and refuses a call beyond the limit of calls or tokens."""
+class CallBudget(BaseCallbackHandler):
+    """Counts the model calls of one attempt, as a callback, and refuses a call beyond the limit of calls or tokens."""
+
+    raise_error = run_inline = ignore_chain = True
 
     def __init__(self, most: int, tokens: int | None, meter: Meter) -> None:
         self.most, self.taken = most, 0
@@ -55,31 +57,19 @@ class CallBudget:
         """Whether a call beyond the limit was requested."""
         return self.taken > self.most
 
-    def count_call(self, tags: Sequence[str] | None, name: str | None) -> None:
+    def on_chat_model_start(self, *args: Any, **kwargs: Any) -> None:
         """Count a model call before it is made, or refuse it."""
         if self._tokens is not None and self.meter.spent.total >= self._tokens:
             raise WorkerError("the token budget was spent before it had an answer")
         # An agent's calls for reflections or judges are not steps. Under `json` its decisions are tagged `nostream`
         # too.
-        if "nostream" in (tags or ()) and name != "decide":
+        if "nostream" in (kwargs.get("tags") or ()) and kwargs.get("name") != "decide":
             return
         with self._lock:  # a worker may make several calls at once
             self.taken += 1
             is_over = self.is_over
         if is_over:
             raise WorkerError(f"it gave no answer in {self.most} model calls")
-
-
-class _CallCounter(BaseCallbackHandler):
-    """Counts in the callbacks of a sync call."""
-
-    raise_error = run_inline = ignore_chain = True
-
-    def __init__(self, limit: CallBudget) -> None:
-        self.limit = limit
-
-    def on_chat_model_start(self, *args: Any, **kwargs: Any) -> None:
-        self.limit.count_call(kwargs.get("tags"), kwargs.get("name"))
 
     on_llm_start = on_chat_model_start
 
@@ -93,7 +83,7 @@ class _AsyncCallCounter(AsyncCallbackHandler):
         self.limit = limit
 
     async def on_chat_model_start(self, *args: Any, **kwargs: Any) -> None:
-        self.limit.count_call(kwargs.get("tags"), kwargs.get("name"))
+        self.limit.on_chat_model_start(*args, **kwargs)
 
     on_llm_start = on_chat_model_start
 
@@ -152,7 +142,7 @@ class Worker:
             config = remote_graph_config(config)
 
         def call() -> Any:
-            inside = metered(config, limit.meter, _CallCounter(limit))
+            inside = metered(config, limit.meter, limit)
             try:
                 with default_config(inside):
                     return sync_result(f"The worker {self.name!r}", runnable.invoke(given, inside))
