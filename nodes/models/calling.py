@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -259,39 +258,34 @@ def usage_of(message: AIMessage) -> Usage:
     return Usage(input=read, output=written, total=total or read + written, calls=1)
 
 
-@dataclass
-class Meter:
-    """The cost of several model calls so far, also of those in the caller's code, which may end at the same time."""
+class Meter(BaseCallbackHandler):
+    """The cost of several model calls so far. As a callback, it counts those in the caller's code too."""
 
-    spent: Usage = field(default_factory=Usage)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    run_inline = ignore_chain = True
+
+    def __init__(self) -> None:
+        self.spent = Usage()
+        self._lock = threading.Lock()  # several calls may end at the same time
 
     def add(self, cost: Usage) -> None:
         """Add the cost of one call."""
         with self._lock:
             self.spent += cost
 
-
-class _UsageCounter(BaseCallbackHandler):
-    run_inline = ignore_chain = True
-
-    def __init__(self, meter: Meter) -> None:
-        self.meter = meter
-
     def on_llm_end(self, response: LLMResult, **kwargs: Any) -> None:
         first = response.generations[0][0] if response.generations and response.generations[0] else None
         if isinstance(first, ChatGeneration) and isinstance(first.message, AIMessage):
-            self.meter.add(usage_of(first.message))
+            self.add(usage_of(first.message))
 
 
 def metered(config: RunnableConfig, meter: Meter, *others: BaseCallbackHandler) -> RunnableConfig:
     """A config under which the meter counts the tokens of each model call. Other callbacks stay."""
     known = config.get("callbacks")
     if not isinstance(known, BaseCallbackManager):
-        return {**config, "callbacks": [*(known or []), _UsageCounter(meter), *others]}
+        return {**config, "callbacks": [*(known or []), meter, *others]}
     # LangChain's `merge_configs` would read the whole config, and this runs for every call.
     manager = known.copy()
-    for handler in (_UsageCounter(meter), *others):
+    for handler in (meter, *others):
         manager.add_handler(handler)
     return {**config, "callbacks": manager}
 
