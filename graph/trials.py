@@ -106,11 +106,7 @@ def create_trial_graph(
     counted = {"max_steps": NO_STEP_LIMIT, "max_reflections": limits.max_reflections if reflects else 0}
     prompt_files, now = Prompts(prompts), aware(clock)
     parts = Parts(
-        actor=Actor(
-            choice=FixedModel(model, missing="The worker is not a chat model, and there is no `reflector=`"),
-            protocol=Native(()),
-            prompts=prompt_files,
-        ),
+        actor=Actor(choice=FixedModel(model), protocol=Native(()), prompts=prompt_files),
         tools=toolbox_of(()),
         checks=judges,
         reflector=Reflector(model, "free" if reflection == "free" else "trial", may_stop=not names_mistakes),

@@ -130,13 +130,15 @@ class FixedModel(ModelChoice):
 
     _format_binding = None
 
-    def __init__(self, model: Model | None, decides: Model | None = None, *, missing: str) -> None:
-        """`decides` makes the decisions, if that is a different model. `missing` is the error if there is none."""
-        self._model, self._decides, self._missing = model, decides, missing
+    def __init__(self, model: Model | None, decides: Model | None = None) -> None:
+        """`decides` makes the decisions, if that is a different model."""
+        self._model, self._decides = model, decides
 
     def select(self, view: Callable[[], Any], config: RunnableConfig) -> Waits[Selected]:
         if self._model is None:
-            raise ModelError(self._missing)
+            raise ModelError(
+                "A check needs the agent's model, which is not known here: pass a model to the check, or a `reflector`"
+            )
         model = configured(self._model, config)
         return Selected(self._decides or model, plain(model))
         yield  # a generator, as in the base class

@@ -32,7 +32,7 @@ from langgraph_reflexion.graph.agent import AGENT
 from langgraph_reflexion.graph.layout import NODES
 from langgraph_reflexion.graph.routing import Routes
 from langgraph_reflexion.graph.settings import check_settings, warn_of_unused_score
-from langgraph_reflexion.middleware.requests import NO_MODEL, HandlerModel, text_of
+from langgraph_reflexion.middleware.requests import HandlerModel, text_of
 from langgraph_reflexion.middleware.state import (
     OVER,
     PUBLIC,
@@ -122,7 +122,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         self._asks_person = any(check.asks_person for check in judges)
         self._parts = Parts(
             actor=Actor(
-                choice=FixedModel(own_model, missing=NO_MODEL),
+                choice=FixedModel(own_model),
                 protocol=Native(()),
                 prompts=prompt_files,
                 raises_faults=True,
@@ -208,7 +208,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         model = HandlerModel(request, handler, f"{state['about']['id']}-{len(state['messages'])}")
         actor = replace(
             self._parts.actor,
-            choice=FixedModel(request.model, model, missing=NO_MODEL),
+            choice=FixedModel(request.model, model),
             instructions=request.system_message,
         )
         tools = self._tools_of(request.tools)

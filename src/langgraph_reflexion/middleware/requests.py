@@ -17,11 +17,6 @@ from langgraph_reflexion.nodes.finish import end_message
 from langgraph_reflexion.nodes.models.prompt import extend_system_message
 from langgraph_reflexion.state import State
 
-NO_MODEL = (
-    "A check needs the agent's model, which is not available here: pass a model to the check, or a `reflector` to "
-    "`ReflexionMiddleware`"
-)
-
 
 @dataclass(init=False)
 class LessonRequest(ModelRequest[Any]):
