@@ -197,7 +197,7 @@ def _without_tools(model: Any) -> Any:
 
 def _compile(parts: Parts, learn: AfterRun | None, *, self_checks: bool, **settings: Any) -> Graph:
     """The graph of these parts. `settings` are those of `compile_graph`."""
-    waits = learn is not None and learn.waits
+    waits = learn is not None and not learn.settings.background
     parts = replace(parts, budget=replace(parts.budget, steps_after=1)) if waits else parts
     actor, tools, budget = parts.actor, parts.tools, parts.budget
     nodes: dict[str, Any] = {**NODES}

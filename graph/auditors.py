@@ -80,11 +80,6 @@ class AfterRun(Runnable[Any, Any]):
         self.settings, self.background = settings, background or Background()
         self.graph = _audit_graph(settings, self._books)
 
-    @property
-    def waits(self) -> bool:
-        """Whether the graph waits for its auditors."""
-        return not self.settings.background
-
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         return run_sync(self.node(input, ensure_config(config)))
 
