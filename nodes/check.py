@@ -54,9 +54,7 @@ def check(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     value: Any = text if (given := state.get("structured_response")) is None else given
     edited: str | None = None
     if response_format is not None:
-        value, fault = yield from _read_formatted(
-            response_format, parts, state, text, config, meter, from_model=message is not None
-        )
+        value, fault = yield from _read_formatted(response_format, parts, state, text, config, meter)
         if not fault and pending_decision(state) is not None and is_json(text) and response_format.read(text)[1]:
             text = edited = json.dumps(response_format.plain(value), ensure_ascii=False)  # the text itself does not fit
         if fault:
@@ -119,14 +117,7 @@ def _edited_decision(state: State, text: str, message: AIMessage | None, name: s
 
 
 def _read_formatted(
-    response_format: ResponseFormat,
-    parts: Parts,
-    state: State,
-    text: str,
-    config: RunnableConfig,
-    meter: Meter,
-    *,
-    from_model: bool,
+    response_format: ResponseFormat, parts: Parts, state: State, text: str, config: RunnableConfig, meter: Meter
 ) -> Waits[tuple[Any, str]]:
     """The answer as a value of the response format, or what is wrong with it.
 
@@ -139,7 +130,8 @@ def _read_formatted(
     if not fault:
         return value, ""
     model = yield from parts.actor.plain_model(state, config)
-    if from_model and parts.actor.choice.enforces_format(model):
+    is_models = pending is not None and pending["message"] is not None
+    if is_models and parts.actor.choice.enforces_format(model):
         return None, fault
     conversation = as_text(paired(state["messages"]), object_of)
     seconds = partial(parts.budget.seconds_left, state)
