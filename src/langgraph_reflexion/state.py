@@ -9,7 +9,7 @@ The annotations are real types, not strings, because LangGraph reads them again 
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Any, Self, cast, get_type_hints
+from typing import Annotated, Any, Self, cast, get_origin, get_type_hints
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
 from langgraph.channels import EphemeralValue, LastValue
@@ -274,31 +274,20 @@ CHANNELS = (*Channels.__annotations__,)
 FEEDBACK_END = "-feedback"
 """The end of the id of a message that `begin` makes of the user's feedback."""
 
+SET_BY_BEGIN = ("about", "tally", "resumed_at")
+"""The fields of `run` that `begin` always writes."""
+
+
+def _blank(hint: Any) -> Any:
+    """An empty list, dict or text. None for any other type."""
+    kind = get_origin(hint) or hint
+    return kind() if kind in (list, dict, str) else None
+
+
 BLANK: MappingProxyType[str, Any] = MappingProxyType(
-    {
-        "feedback": None,
-        "outcome": None,
-        "decision": None,
-        "failure": None,
-        "verdicts": [],
-        "reflections": [],
-        "patch": [],
-        "recalled": [],
-        "lessons_written": [],
-        "learned": None,
-        "trail": [],
-        "blocked": {},
-        "failures": [],
-        "hint": "",
-        "asked_on": None,
-        "edits": {},
-        "handoffs": [],
-        "attempts": [],
-        "work": [],
-        "earlier_outputs": [],
-        "stop": None,
-        "reason": "",
-    }
+    {"feedback": None, "outcome": None}
+    | {name: _blank(hint) for name, hint in PrivateChannels.__annotations__.items()}
+    | {name: _blank(hint) for name, hint in RunFields.__annotations__.items() if name not in SET_BY_BEGIN}
 )
 """The values of fields that no node has written. Such a field takes no space in a checkpoint."""
 
