@@ -7,20 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import (
-    Annotated,
-    Any,
-    NotRequired,
-    Required,
-    TypeAlias,
-    cast,
-    get_args,
-    get_origin,
-    get_type_hints,
-    is_typeddict,
-)
+from typing import Annotated, Any, NotRequired, Required, TypeAlias, cast, get_args, get_origin, get_type_hints
 
-import typing_extensions
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable
 from langgraph.channels import BinaryOperatorAggregate, DeltaChannel
@@ -42,7 +30,7 @@ from langgraph_reflexion.nodes.check import check
 from langgraph_reflexion.nodes.decide import decide
 from langgraph_reflexion.nodes.finish import emit_outcome_of_error, finish
 from langgraph_reflexion.nodes.host import Node, Route
-from langgraph_reflexion.nodes.models.response_format import ResponseFormat
+from langgraph_reflexion.nodes.models.response_format import ResponseFormat, is_schema_class
 from langgraph_reflexion.nodes.observe import observe
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.recall import recall
@@ -158,14 +146,14 @@ def with_messages(schema: type | None) -> type | None:
     """The caller's state schema, checked, with `messages` added if it declares only other fields."""
     if schema is None:
         return None
-    is_object = isinstance(schema, type) and (issubclass(schema, BaseModel) or is_dataclass(schema))
-    if not is_object and not is_typeddict(schema) and not typing_extensions.is_typeddict(schema):
+    if not is_schema_class(schema):
         raise ValueError(f"`state_schema` must be a TypedDict, pydantic model or dataclass, got {schema!r}")
-    fields = get_type_hints(schema, include_extras=True)
-    if "messages" in fields or not is_object:
+    if "messages" in get_type_hints(schema, include_extras=True):
         return schema
-    if not issubclass(schema, BaseModel):
+    if is_dataclass(schema):
         raise ValueError(f"`state_schema` needs the field `messages`, got {schema!r}")
+    if not issubclass(schema, BaseModel):
+        return schema
     return create_model(schema.__name__, __base__=schema, messages=(list[AnyMessage], ...))
 
 

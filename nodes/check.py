@@ -15,7 +15,7 @@ from langgraph_reflexion.nodes.host import emit_failure, runtime_of
 from langgraph_reflexion.nodes.models.calling import Meter
 from langgraph_reflexion.nodes.models.prompt import with_failure_turn
 from langgraph_reflexion.nodes.models.protocols import as_text, object_of
-from langgraph_reflexion.nodes.models.response_format import ResponseFormat, is_answer_type
+from langgraph_reflexion.nodes.models.response_format import ResponseFormat, is_schema_class
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired, readable
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.verdicts import (
@@ -63,7 +63,7 @@ def check(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
         run = yield from _run_for_checks(parts, state, config)
         format_of_edit = response_format
         if response_format is None and given is not None:  # of a middleware's agent: its schema is not known
-            format_of_edit = ResponseFormat(type(given) if is_answer_type(type(given)) else {"type": "object"})
+            format_of_edit = ResponseFormat(type(given) if is_schema_class(type(given)) else {"type": "object"})
         read_edit = format_of_edit.read if format_of_edit is not None else None
         seconds = partial(parts.budget.seconds_left, state)
         judged = yield from verdicts_on(parts.checks, value, run, meter, seconds, read_edit)

@@ -63,7 +63,7 @@ class ResponseFormat:
                 raise ValueError(f"`response_format` is not a valid JSON schema: {wrong}")
             self.json_schema = given
             self._fault_in = json_schema_check(given)
-        elif is_answer_type(given):
+        elif all(map(is_schema_class, _members(given))):
             self._adapter = TypeAdapter(given)
             self.json_schema = self._adapter.json_schema()
             self.type = given
@@ -77,8 +77,7 @@ class ResponseFormat:
     @property
     def types(self) -> tuple[type, ...]:
         """The classes of its values."""
-        members = get_args(self.type) if get_origin(self.type) in (Union, UnionType) else (self.type,)
-        return tuple(member for member in members if isinstance(member, type))
+        return tuple(member for member in _members(self.type) if isinstance(member, type))
 
     @property
     def is_object(self) -> bool:
@@ -235,10 +234,13 @@ def ask_for_json(
     return Reply(reply.message, reply.spent + COST_OF_NO_REPLY) if refused else reply
 
 
-def is_answer_type(thing: Any) -> bool:
-    """Whether answers can be validated against this."""
-    if get_origin(thing) in (Union, UnionType):
-        return all(is_answer_type(member) for member in get_args(thing))
+def _members(given: Any) -> tuple[Any, ...]:
+    """The members of a union. Anything else is its own."""
+    return get_args(given) if get_origin(given) in (Union, UnionType) else (given,)
+
+
+def is_schema_class(thing: Any) -> bool:
+    """Whether it is a TypedDict, pydantic model or dataclass."""
     if is_typeddict(thing) or typing_extensions.is_typeddict(thing):
         return True
     return isinstance(thing, type) and (issubclass(thing, BaseModel) or is_dataclass(thing))
