@@ -8,6 +8,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from functools import cache
 from typing import Any, get_type_hints
 
 from langchain_core.runnables import RunnableConfig
@@ -108,14 +109,16 @@ def _model_check(schema: type[BaseModel], filled_in: Set[str], config: Set[str],
     """
     offered = [name for name in schema.model_fields if name not in filled_in | config]
     unread = filled_in | config
-    checked = (
-        schema if allow_extra else create_model(schema.__name__, __base__=schema, __cls_kwargs__={"extra": "forbid"})
-    )
+
+    @cache  # made at the first call of the tool, because that takes a millisecond
+    def strict() -> type[BaseModel]:
+        return create_model(schema.__name__, __base__=schema, __cls_kwargs__={"extra": "forbid"})
 
     def check(args: dict[str, Any]) -> str | None:
         faults = [_not_a_parameter(name, offered) for name in args if name in filled_in]
         given = {name: value for name, value in args.items() if name not in unread}
         try:
+            checked = schema if allow_extra else strict()
             checked.model_validate(copy.deepcopy(given))  # a validator may change what it is given
         except ValidationError as error:
             faults += [_pydantic_fault(fault, offered) for fault in error.errors() if not {*fault["loc"][:1]} & unread]
