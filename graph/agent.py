@@ -25,13 +25,7 @@ from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
 from langgraph_reflexion.graph.auditors import AfterRun, AuditSettings
 from langgraph_reflexion.graph.layout import NODES, Branch, Graph, compile_graph, with_messages
 from langgraph_reflexion.graph.routing import Routes
-from langgraph_reflexion.graph.settings import (
-    check_settings,
-    controls_of,
-    model_choice,
-    protocol_for,
-    warn_of_unused_score,
-)
+from langgraph_reflexion.graph.settings import check_settings, controls_of, model_choice, protocol_for
 from langgraph_reflexion.memory import check_choice, check_instance
 from langgraph_reflexion.nodes.ask import can_ask_user
 from langgraph_reflexion.nodes.auditing.self_check import observe_and_self_check
@@ -130,7 +124,7 @@ def create_reflexion_agent(
         check_choice(self_reflection, "self_reflection", MODES)
     if prompt is not None and system_prompt is not None:
         raise ValueError("`system_prompt` is another name for `prompt`: pass only one of them")
-    check_settings(limits, memory, store, clock, name, checkpointer, context_schema)
+    check_settings(limits, memory, store, clock, name, checks, checkpointer, context_schema)
     check_instance(bool, hold_answers, "hold_answers")
     state_schema = with_messages(state_schema)
     prompt_files, now = Prompts(prompts), aware(clock)
@@ -157,7 +151,6 @@ def create_reflexion_agent(
         response_format=answer_format,
         tool_checks=named_tool_checks(tool_checks, toolbox.node.tools_by_name),
     )
-    warn_of_unused_score(limits, checks)
     return _compile(
         parts,
         _after_run(self_reflection, model, parts),

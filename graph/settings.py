@@ -27,10 +27,11 @@ def check_settings(
     store: BaseStore | None,
     clock: Callable[[], datetime] | None,
     name: str | None,
+    checks: Sequence[Any],
     checkpointer: Any = None,
     context_schema: Any = None,
 ) -> None:
-    """Refuse a setting of the wrong type, and name its value."""
+    """Refuse a setting of the wrong type, and name its value. Warn of a `success_score` that no check can reach."""
     check_instance(Limits, limits, "limits")
     check_instance(MemoryPolicy, memory, "memory")
     if isinstance(memory.guard, str):
@@ -46,10 +47,6 @@ def check_settings(
         check_instance(BaseCheckpointSaver, checkpointer, "checkpointer")
     if clock is not None and (not callable(clock) or is_async(clock) or not accepts(clock)):
         raise ValueError(f"`clock` must be a function of no arguments that returns an aware datetime, got {clock!r}")
-
-
-def warn_of_unused_score(limits: Limits, checks: Sequence[Any]) -> None:
-    """Warn the factory's caller of a `success_score` that no check can reach."""
     if "success_score" in limits.model_fields_set and not checks:
         warnings.warn("`success_score` is set, but there is no check that gives a score", UserWarning, stacklevel=3)
 

@@ -18,7 +18,7 @@ from langgraph_reflexion.context import Context, Limits, MemoryPolicy, aware
 from langgraph_reflexion.graph.agent import ContextT
 from langgraph_reflexion.graph.layout import NODES, Branch, Graph, compile_graph
 from langgraph_reflexion.graph.routing import Routes
-from langgraph_reflexion.graph.settings import check_settings, warn_of_unused_score
+from langgraph_reflexion.graph.settings import check_settings
 from langgraph_reflexion.memory import check_choice
 from langgraph_reflexion.nodes.attempt import Strategy, Style, Trial
 from langgraph_reflexion.nodes.attempt import attempt as attempt_node
@@ -83,7 +83,7 @@ def create_trial_graph(
         name: The name of the graph. Lessons are saved under `("reflexion", name)` unless `memory` has a namespace.
         clock: A function that returns the current time as an aware datetime.
     """
-    check_settings(limits, memory, store, clock, name, checkpointer, context_schema)
+    check_settings(limits, memory, store, clock, name, checks, checkpointer, context_schema)
     check_choice(strategy, "strategy", get_args(Strategy))
     check_choice(attempt, "attempt", get_args(Style))
     check_choice(reflection, "reflection", ("structured", "free"))
@@ -98,7 +98,6 @@ def create_trial_graph(
         raise ValueError(
             f"The check {asking[0]!r} needs a model, and the worker is not one: pass it a model, or pass `reflector=`"
         )
-    warn_of_unused_score(limits, checks)
     # Under `last_trial`, a `reflector` names the mistakes if the checks reject without a reason.
     names_mistakes = strategy == "last_trial" and reflector is not None
     reflects = names_mistakes or (strategy in ("reflexion", "both") and model is not None)

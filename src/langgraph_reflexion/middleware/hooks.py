@@ -31,7 +31,7 @@ from langgraph_reflexion.driver import Waits, either, run_async, run_sync
 from langgraph_reflexion.graph.agent import AGENT
 from langgraph_reflexion.graph.layout import NODES
 from langgraph_reflexion.graph.routing import Routes
-from langgraph_reflexion.graph.settings import check_settings, warn_of_unused_score
+from langgraph_reflexion.graph.settings import check_settings
 from langgraph_reflexion.middleware.requests import HandlerModel, text_of
 from langgraph_reflexion.middleware.state import (
     OVER,
@@ -113,8 +113,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         clock: Callable[[], datetime] | None = None,
     ) -> None:
         super().__init__()
-        check_settings(limits, memory, store, clock, name)
-        warn_of_unused_score(limits, checks)
+        check_settings(limits, memory, store, clock, name, checks)
         off = {field: value for field, value in NO_LIMITS.items() if field not in limits.model_fields_set}
         prompt_files, now = Prompts(prompts), aware(clock)
         own_model, judges = model_for(reflector, "reflector"), named_checks(checks)
