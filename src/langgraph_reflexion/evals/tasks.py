@@ -98,9 +98,8 @@ def load_tasks(file: Path | str, *, checked: bool = False) -> list[Task]:
             task = Task.model_validate(_from_hotpot(record))
         except ValidationError as error:
             first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            what = first["msg"].removeprefix("Value error, ")
-            raise TaskError(f"{file}, {place}: {f'{where}: ' if where else ''}{what}") from None
+            where = ".".join(map(str, first["loc"]))
+            raise TaskError(f"{file}, {place}: " + f"{where}: {first['msg']}".lstrip(": ")) from None
         if not checked and task.check is None and not (task.answer or "").strip():
             raise TaskError(f"{file}, {place}: needs an `answer` or a `check`, else nothing tells right from wrong")
         if task.id in tasks:
