@@ -27,7 +27,7 @@ from langgraph_reflexion.server.users import authenticates, server_store, user_o
 
 MAX_ITEMS = 1000
 """Items in one reply, so that it stays below a few megabytes."""
-Action = Callable[[LessonBook, str], Awaitable[Lesson]]
+Action = Callable[[LessonBook, str], Awaitable[Lesson | None]]
 
 
 async def lessons(request: Request) -> Response:
@@ -54,7 +54,7 @@ async def lesson(request: Request) -> Response:
 
     In the reply, `hidden` says why the lesson is never shown, or is null.
     """
-    return await _lesson_after(request, _existing)
+    return await _lesson_after(request, LessonBook.aget)
 
 
 async def history(request: Request) -> Response:
@@ -158,16 +158,10 @@ async def _lesson_after(request: Request, action: Action) -> Response:
     book, id = await _book(request), request.path_params["id"]
     try:
         now = await _or_404(request, action(book, id))
-        return _json({**_lesson_data(now), "hidden": await _or_404(request, book.ahidden(id))})
+        hidden = await _or_404(request, book.ahidden(id))
+        return _json({**_lesson_data(now), "hidden": hidden})
     except ValueError as fault:
         raise HTTPException(409, str(fault)) from fault
-
-
-async def _existing(book: LessonBook, id: str) -> Lesson:
-    found = await book.aget(id)
-    if found is None:
-        raise KeyError(id)
-    return found
 
 
 async def _or_404(request: Request, wanted: Awaitable[Any]) -> Any:
