@@ -71,13 +71,13 @@ def own_memory(*namespaces: tuple[str, ...]) -> Callable[..., Any]:
 
 def _is_below(wanted: tuple[str, ...], pattern: tuple[str, ...], user: str) -> bool:
     """Whether a namespace is within a pattern's namespace, for this user."""
-    if len(wanted) < len(pattern):
-        return False
-    for given, part in zip(wanted, pattern, strict=False):
-        is_any = part == "*" or (part != "{user_id}" and FIELD.search(part))
-        if not is_any and given != (user if part == "{user_id}" else part):
-            return False
-    return True
+
+    def fits(given: str, part: str) -> bool:
+        if part == "{user_id}":
+            return given == user
+        return part == "*" or FIELD.search(part) is not None or given == part
+
+    return len(wanted) >= len(pattern) and all(map(fits, wanted, pattern))
 
 
 @asynccontextmanager
