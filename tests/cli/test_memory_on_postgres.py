@@ -13,6 +13,7 @@ import pytest
 
 from langgraph_reflexion import FaissStore, Lesson, LessonBook
 from langgraph_reflexion.cli import main
+from langgraph_reflexion.cli.stores import open_store
 
 POSTGRES = "POSTGRES_DSN"
 TEXT = "Give the calendar a weekday, never a date."
@@ -83,3 +84,15 @@ def test_a_server_that_is_not_there_is_reported_in_a_line(capsys):
     assert err.startswith("langgraph-reflexion: the store postgresql://me:***@127.0.0.1:9/lessons cannot be used: ")
     assert err.count("\n") == 1
     assert "secret" not in err
+
+
+@pytest.mark.external
+def test_a_connection_that_the_server_closed_is_replaced(address):
+    import psycopg
+
+    with open_store(address, create=True) as store:
+        store.put(("team",), "a", {"n": 1})
+        with psycopg.connect(os.environ[POSTGRES], autocommit=True) as connection:
+            others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+            connection.execute(others, [address.rpartition("/")[2].partition("?")[0]])
+        assert store.get(("team",), "a").value == {"n": 1}

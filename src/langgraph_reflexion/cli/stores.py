@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from langgraph.store.base import BaseStore
 from pydantic_core import to_jsonable_python
@@ -79,12 +79,16 @@ def _open_postgres(address: str, create: bool, hint: str) -> Iterator[BaseStore]
     place = hide_password(address)
     try:
         import psycopg
-        from langgraph.store.postgres import PostgresStore
+        from langgraph.store.postgres import PoolConfig, PostgresStore
+        from psycopg_pool import ConnectionPool
     except ImportError as error:
         packages = 'pip install langgraph-checkpoint-postgres "psycopg[binary]"'
         raise WrongUse(f"--store {place} needs `{packages}`") from error
     try:
-        with PostgresStore.from_conn_string(address) as store:
+        psycopg.connect(address).close()  # if it fails, a pool would not say why
+        # The page and `eval` run for hours, so a connection that was lost is replaced.
+        pool = cast("PoolConfig", {"check": ConnectionPool.check_connection, "timeout": 5})
+        with PostgresStore.from_conn_string(address, pool_config=pool) as store:
             if create:
                 store.setup()
             yield store
