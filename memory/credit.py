@@ -136,6 +136,8 @@ def run_fields(episode: Episode, lesson: Lesson) -> dict[str, Any] | None:
         return {"withheld": lesson.id not in episode.shown, "result": result, "recovered": recovered}
     if lesson.id not in episode.written:
         return None
+    if _has_recovered(episode):
+        return {"tried": True, "result": "win"}
     # The run's failures came before it wrote the lesson; `failed` says whether one came back after it.
     return {"tried": True, "result": result_of(episode.model_copy(update={"failures": []}), lesson)}
 

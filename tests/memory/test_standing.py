@@ -211,6 +211,16 @@ def test_a_run_that_went_on_with_its_lesson_ranks_it_and_proves_nothing(book: Le
         assert (now.shown, now.wins, now.losses, now.status) == (0, 0, 0, "candidate")
 
 
+@pytest.mark.req("D4", "C15")
+def test_a_run_that_recovered_does_not_count_against_the_lesson_that_it_wrote(book: LessonBook) -> None:
+    """In the run that wrote them, lessons are never credited. Here the failure came back once, and the run won."""
+    trigger = Trigger(signal="tool_error", fingerprint=MARK)
+    busy = remedy(book, BUSY, trigger=trigger)
+    failures = [Failure(signal="tool_error", evidence="No such day.", fingerprint=MARK, step=step) for step in (1, 2)]
+    book.credit(run("r", True, written=[busy.id], failed=[busy.id], failures=failures))
+    assert recalled(book) == [BUSY]
+
+
 @pytest.mark.req("C14")
 def test_after_a_change_the_lesson_that_worked_in_the_run_takes_the_place_of_the_one_that_failed(
     book: LessonBook, clock: Any
