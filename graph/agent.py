@@ -144,7 +144,7 @@ def create_reflexion_agent(
         ),
         tools=toolbox,
         checks=named_checks(checks),
-        reflector=Reflector(model_for(reflector, "reflector")),
+        reflector=Reflector(model_for(reflector, "reflector"), retries=limits.model_retries),
         fallback=model_for(fallback, "fallback"),
         memory=AgentMemory(memory, name or AGENT, store, now, prompts=prompt_files),
         budget=Budget(limits, now),

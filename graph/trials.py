@@ -108,7 +108,12 @@ def create_trial_graph(
         actor=Actor(choice=FixedModel(model), protocol=Native(()), prompts=prompt_files),
         tools=toolbox_of(()),
         checks=judges,
-        reflector=Reflector(model, "free" if reflection == "free" else "trial", may_stop=not names_mistakes),
+        reflector=Reflector(
+            model,
+            "free" if reflection == "free" else "trial",
+            may_stop=not names_mistakes,
+            retries=limits.model_retries,
+        ),
         fallback=model_for(fallback, "fallback"),
         memory=AgentMemory(memory, name, store, now, prompts=prompt_files),
         budget=Budget(limits.model_copy(update=counted), now),

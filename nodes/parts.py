@@ -90,6 +90,8 @@ class Reflector:
     """Where it reflects: within a run or between trials, or between trials in its own words (`free`)."""
     may_stop: bool = True
     """Whether a reflection without a new plan ends the run. Not if it only names mistakes."""
+    retries: int = 0
+    """How often a reflection is asked for again after a lost connection."""
 
     def model_for(self, actor: Actor, state: State, config: RunnableConfig) -> Waits[Model]:
         """The model to ask."""

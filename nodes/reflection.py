@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from langgraph_reflexion.driver import Waits, in_thread
-from langgraph_reflexion.nodes.exceptions import describe, is_lost_connection, model_fault
+from langgraph_reflexion.nodes.exceptions import describe, model_fault
 from langgraph_reflexion.nodes.models.calling import COST_OF_NO_REPLY, Meter, call_model, raise_control_flow
 from langgraph_reflexion.nodes.models.prompt import failure_number, shown_reflection
 from langgraph_reflexion.nodes.models.response_format import ask_for_json
@@ -76,7 +76,7 @@ class ReadReflection(NamedTuple):
 
 
 def ask_for_reflection(case: Case, depth: Depth) -> Waits[ReadReflection]:
-    """One reflection, with a retry if it cannot be parsed or is lost, or the reason why there is none."""
+    """One reflection, with a retry if it cannot be parsed, or the reason why there is none."""
     parts, config = case.parts, case.config
     actor, reflector, budget = parts.actor, parts.reflector, parts.budget
     prompts, mode = actor.prompts, reflector.mode
@@ -89,7 +89,8 @@ def ask_for_reflection(case: Case, depth: Depth) -> Waits[ReadReflection]:
         if again and case.is_late:
             break
         try:
-            options: dict[str, Any] = {"seconds": budget.seconds_left(case.state), "silent_as": "reflect"}
+            seconds = budget.seconds_left(case.state)
+            options: dict[str, Any] = {"seconds": seconds, "retries": reflector.retries, "silent_as": "reflect"}
             if mode == "free":
                 reply = yield from call_model(model, messages, config, **options)
             else:
@@ -102,8 +103,6 @@ def ask_for_reflection(case: Case, depth: Depth) -> Waits[ReadReflection]:
             read = ReadReflection(None, describe(fault), read.dropped)
             if model_fault(fault) == "setting" and not (actor.raises_faults and reflector.model is None):
                 raise  # not of an agent's own model in a middleware: another one may answer in its place
-            if is_lost_connection(fault):
-                continue
             return read
         asked = messages if mode == "free" else [*messages, HumanMessage(json.dumps(schema))]
         case.meter.add(budget.cost(asked, reply))

@@ -114,10 +114,18 @@ def _ask(parts: Parts, state: State, config: RunnableConfig, model: Model, meter
         left=_steps_left(parts, state),
     )
     schema = {**SelfCheck.model_json_schema(), "required": list(SelfCheck.model_fields)}
-    messages, seconds = [HumanMessage(question)], parts.budget.seconds_left(state)
+    messages, budget = [HumanMessage(question)], parts.budget
     try:
         reply = yield from ask_for_json(
-            model, messages, config, "SelfCheck", schema, prompts=prompts, seconds=seconds, silent_as="self_check"
+            model,
+            messages,
+            config,
+            "SelfCheck",
+            schema,
+            prompts=prompts,
+            seconds=budget.seconds_left(state),
+            retries=budget.limits.model_retries,
+            silent_as="self_check",
         )
     except Exception as fault:
         raise_control_flow(fault)

@@ -117,6 +117,15 @@ def test_a_self_check_that_fails_costs_nothing_but_itself(on, agent, reply):
     assert len(model.of("check")) == 1
 
 
+@pytest.mark.req("A11", "B8")
+def test_a_self_check_is_asked_again_after_a_lost_connection(on, agent):
+    """B8: a lost connection is asked again `model_retries` times."""
+    model = on.Cast([*pages(5, 20), say("done")], check=ConnectionError("the connection was lost"))
+    out = agent(model, "inline", [look], limits=Limits(model_retries=2)).invoke({"messages": [("user", on.TASK)]})
+    assert out["outcome"].answer == "done"
+    assert len(model.of("check")) == 3
+
+
 @pytest.mark.req("A11", "G8")
 async def test_it_is_awaited_and_reported_as_an_event(on, agent):
     model = on.Cast([*pages(5, 20), say("done")], check=json.dumps(FINE))

@@ -82,6 +82,18 @@ def test_a_reflector_is_asked_again_after_a_lost_connection_too(run, desk, serve
     assert len(server.raw) == 4
 
 
+@pytest.mark.req("B8", "C1")
+@pytest.mark.parametrize("retries", [0, 2])
+def test_a_reflector_is_asked_again_as_often_as_model_retries_says(run, desk, retries):
+    """B8: a lost connection is asked again `model_retries` times."""
+    desk.answers = lambda _: LookupError("no such day")
+    reflector = RoleModel(reflect=ConnectionError("the connection was lost"))
+    model = RoleModel([call("search", query="x"), say("11:00")])
+    seen = run(model, [desk.search], reflector=reflector, limits={"model_retries": retries})
+    assert (seen.answer, seen.outcome.reflections) == ("11:00", [])
+    assert len(reflector.asked) == 1 + retries
+
+
 @pytest.mark.graph_only("an error of the model is raised")
 @pytest.mark.req("B8")
 @pytest.mark.parametrize(("retries", "requests"), [(0, 1), (2, 3)])

@@ -128,7 +128,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
             ),
             tools=toolbox_of(()),
             checks=judges,
-            reflector=Reflector(own_model),
+            reflector=Reflector(own_model, retries=limits.model_retries),
             fallback=None,
             memory=AgentMemory(memory, name or AGENT, store, now, prompts=prompt_files),
             budget=Budget(limits.model_copy(update=off), now),
