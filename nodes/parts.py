@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal
 
 from langchain_core.messages import AnyMessage
@@ -14,7 +15,7 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import MemoryPolicy
-from langgraph_reflexion.driver import Waits, either
+from langgraph_reflexion.driver import Waits, default_config, either, silent_config
 from langgraph_reflexion.memory import Indexes, LessonBook, resolve_namespace
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.host import configurable_of, runtime_of, user_of
@@ -74,7 +75,8 @@ class Actor:
         if not isinstance(prompt, Runnable):
             return conversation if prompt is None else [prompt, *conversation]
         seen = self.view.select({**state, "messages": conversation})
-        given = yield either(prompt.invoke, prompt.ainvoke, seen, config)
+        silent = silent_config(config)
+        given = yield either(prompt.invoke, prompt.ainvoke, seen, silent).inside(partial(default_config, silent))
         if not (messages := as_messages(given)):
             raise ValueError(f"`prompt` must return messages or text, got {given!r}")
         return messages

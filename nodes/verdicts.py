@@ -19,9 +19,17 @@ from typing import Any, NamedTuple
 from langchain_core.messages import ToolCall
 from langchain_core.runnables.config import var_child_runnable_config
 
-from langgraph_reflexion.driver import NeedsAsyncError, Waits, accepts, call_function, either, silent_config
+from langgraph_reflexion.driver import (
+    NeedsAsyncError,
+    Waits,
+    accepts,
+    call_function,
+    default_config,
+    either,
+    silent_config,
+)
 from langgraph_reflexion.nodes.exceptions import describe
-from langgraph_reflexion.nodes.models.calling import Meter, default_config, metered, raise_control_flow
+from langgraph_reflexion.nodes.models.calling import Meter, metered, raise_control_flow
 from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.schemas import Origin, Run, Verdict
 from langgraph_reflexion.text.json_text import map_texts

@@ -26,12 +26,13 @@ from langgraph_reflexion.driver import (
     Waits,
     accepts,
     call_function,
+    default_config,
     either,
     model_named,
     sync_result,
 )
 from langgraph_reflexion.nodes.host import as_runnable, checkpoints, remote_graph_config
-from langgraph_reflexion.nodes.models.calling import Meter, cut_off_by_provider, default_config, metered, refusal_in
+from langgraph_reflexion.nodes.models.calling import Meter, cut_off_by_provider, metered, refusal_in
 from langgraph_reflexion.nodes.models.choice import Model, chat_models_in, plain
 from langgraph_reflexion.schemas import Outcome
 

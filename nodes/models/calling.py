@@ -6,8 +6,8 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -16,11 +16,10 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 from langchain_core.messages.tool import invalid_tool_call
 from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
-from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.errors import GraphBubbleUp
 from pydantic import BaseModel, ValidationError
 
-from langgraph_reflexion.driver import Wait, Waits, either, pause, silent_config
+from langgraph_reflexion.driver import Wait, Waits, default_config, either, pause, silent_config
 from langgraph_reflexion.nodes.exceptions import cause_of, is_lost_connection, pause_before
 from langgraph_reflexion.nodes.host import silent_graph_config
 from langgraph_reflexion.nodes.models.choice import Model
@@ -288,16 +287,6 @@ def metered(config: RunnableConfig, meter: Meter, *others: BaseCallbackHandler) 
     for handler in (meter, *others):
         manager.add_handler(handler)
     return {**config, "callbacks": manager}
-
-
-@contextmanager
-def default_config(config: RunnableConfig) -> Iterator[None]:
-    """A context in which a model that is called without a config gets this one."""
-    token = var_child_runnable_config.set(config)
-    try:
-        yield
-    finally:
-        var_child_runnable_config.reset(token)
 
 
 def call_silently(

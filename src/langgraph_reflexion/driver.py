@@ -14,10 +14,10 @@ import importlib
 import inspect
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Generator
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterator
 from concurrent import futures
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
@@ -126,16 +126,16 @@ class NeedsAsyncError(RuntimeError):
 def call_function(what: str, function: Callable[..., Any], *args: Any) -> Wait:
     """Wait for a caller's function, sync or async, or one that returns an awaitable.
 
-    `what` names an async function in the error that `invoke` raises.
+    `what` names an async function in the error that `invoke` raises. The user sees nothing of a model that it calls.
     """
 
     def refuse() -> Any:
         raise NeedsAsyncError(what)
 
     if is_async(function):
-        return Wait(refuse, lambda: function(*args))
+        return Wait(refuse, lambda: function(*args)).inside(_silent)
     wait = in_thread(lambda: function(*args))
-    return Wait(lambda: sync_result(what, wait.call()), lambda: await_result(wait.acall()))
+    return Wait(lambda: sync_result(what, wait.call()), lambda: await_result(wait.acall())).inside(_silent)
 
 
 def in_thread(function: Callable[[], Any], *, own: bool = False) -> Wait:
@@ -246,9 +246,28 @@ def silent_config(config: RunnableConfig, **changes: Any) -> RunnableConfig:
     The tag keeps its tokens out of LangGraph's stream of messages, and the metadata keeps them out of the front ends of
     AG-UI, such as CopilotKit.
     """
-    tags = [*(config.get("tags") or []), "nostream"]
+    tags = [*dict.fromkeys([*(config.get("tags") or []), "nostream"])]
     metadata = {**(config.get("metadata") or {}), "emit-messages": False, "emit-tool-calls": False}
     return cast("RunnableConfig", {**config, "tags": tags, "metadata": metadata, **changes})
+
+
+@contextmanager
+def default_config(config: RunnableConfig) -> Iterator[None]:
+    """A context in which a model that is called without a config gets this one."""
+    from langchain_core.runnables.config import var_child_runnable_config  # most users of this file need no model
+
+    token = var_child_runnable_config.set(config)
+    try:
+        yield
+    finally:
+        var_child_runnable_config.reset(token)
+
+
+def _silent() -> AbstractContextManager[None]:
+    from langchain_core.runnables.config import var_child_runnable_config
+
+    config = var_child_runnable_config.get()
+    return nullcontext() if config is None else default_config(silent_config(config))
 
 
 def model_named(name: str, **settings: Any) -> BaseChatModel:

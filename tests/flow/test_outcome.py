@@ -9,7 +9,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel
 
-from langgraph_reflexion import Attempt, Limits, Outcome, create_reflexion_agent
+from langgraph_reflexion import Attempt, Limits, MemoryPolicy, Outcome, create_reflexion_agent
 from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, reflection, say
 
 THREAD = {"configurable": {"thread_id": "1"}}
@@ -154,6 +154,33 @@ async def test_the_model_of_a_check_is_not_streamed_to_the_user_and_its_cost_is_
     assert heard == "11:00"
     assert result["outcome"].usage.total == 165
     assert result["outcome"].usage.calls == result["outcome"].attempts[0].usage.calls == 2
+
+
+@pytest.mark.req("I6")
+@pytest.mark.fast_cases(3)
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("place", ["guard", "topics", "prompt"])
+async def test_a_model_that_a_function_of_the_caller_asks_is_not_streamed_to_the_user(place, waits):
+    """I6: the answer's tokens as they come and no other model call's."""
+    aside = RoleModel(say("Said aside."))
+    result = {"guard": lambda _: None, "topics": lambda _: "planning", "prompt": lambda state: state["messages"]}[place]
+
+    def ask(given):
+        aside.invoke("Well?")
+        return result(given)
+
+    async def ask_later(given):
+        await aside.ainvoke("Well?")
+        return result(given)
+
+    function = ask_later if waits else ask
+    settings = {"prompt": function} if place == "prompt" else {"memory": MemoryPolicy(**{place: function})}
+    model = RoleModel([say("10:00"), say("11:00")], reflection(memory_to_write=["Take the next free hour."]))
+    agent = create_reflexion_agent(model, checks=[until_eleven], **settings)
+    asked = {"messages": [("user", "Plan an hour.")]}
+    chunks = [chunk async for chunk, _ in agent.astream(asked, stream_mode="messages")]
+    assert aside.asked
+    assert "".join(chunk.text for chunk in chunks if isinstance(chunk, AIMessageChunk)) == "10:0011:00"
 
 
 @pytest.mark.req("I3", "I5", "B11")
