@@ -74,8 +74,7 @@ def finish(
     book = parts.memory.book(state, config, writing=True)
     if book is not None:
         if ending.status == "success":
-            written = yield from remember_success(parts, state, config, book)
-            state = {**state, "lessons_written": written}
+            state = with_update(state, (yield from remember_success(parts, state, config, book)))
         yield from confirm_lessons(parts, state, book, accepted=ending.status == "success")
     outcome = _outcome(parts, state, ending)
     if book is not None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
@@ -12,10 +13,11 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion.context import MemoryPolicy
-from langgraph_reflexion.driver import Waits, either, in_thread
+from langgraph_reflexion.driver import Waits, default_config, either, in_thread
 from langgraph_reflexion.memory import Foreign, LessonBook, Written, refusal, topic_for
 from langgraph_reflexion.nodes.budget import came_back
 from langgraph_reflexion.nodes.host import emit_lesson
+from langgraph_reflexion.nodes.models.calling import Meter, metered
 from langgraph_reflexion.nodes.models.prompt import failure_number
 from langgraph_reflexion.nodes.models.transcript import readable, texts_of_blocks
 from langgraph_reflexion.nodes.parts import Parts
@@ -52,7 +54,8 @@ CLAUSES = re.compile(r"(?<=[.;,!?])\s+|(?<=[。；，！？])")
 def remember(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     """Write lessons from the newest reflection. Memos that may not be saved are used only in this run.
 
-    An event says what happened to each memo. A memo that the book quarantines is also removed from this run's prompts.
+    An event says what happened to each memo. A memo that the book quarantines is also removed from this run's prompts,
+    and so is a plan that says the same.
     """
     failure, written, quarantined = cast("Failure", state["failure"]), list[str](), set[str]()
     update: Update = {"progress": {"node": "remember", "lessons": written}}
@@ -78,27 +81,32 @@ def remember(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update
             quarantined.add(memo.text)
         elif result is not None and result.kept is not None:
             written.append(result.kept.id)
-    update["tally"] = {**state["tally"], "remembered": len(state["reflections"])}
+    tally = parts.budget.tally(state, reflecting=writer.meter.spent)
+    update["tally"] = {**tally, "remembered": len(state["reflections"])}
     if written:
         update["lessons_written"] = list(dict.fromkeys([*state["lessons_written"], *written]))
         update["tally"]["wrote"] = {**state["tally"]["wrote"], **dict.fromkeys(written, failure_number(state))}
+    says_same = any(same(text, reflection.patch_prompt) for text in quarantined)
+    if says_same:
+        update["reflections"] = [*state["reflections"][:-1], reflection.model_copy(update={"patch_prompt": ""})]
     if quarantined and state["patch"]:
-        memos = [memo for memo in state["patch"][-1]["memos"] if memo["text"] not in quarantined]
-        update["patch"] = [*state["patch"][:-1], {**state["patch"][-1], "memos": memos}]
+        turn = state["patch"][-1]
+        memos = [memo for memo in turn["memos"] if memo["text"] not in quarantined]
+        update["patch"] = [*state["patch"][:-1], {**turn, "memos": memos, **({"patch": ""} if says_same else {})}]
     return update
 
 
-def remember_success(parts: Parts, state: State, config: RunnableConfig, book: LessonBook) -> Waits[list[str]]:
+def remember_success(parts: Parts, state: State, config: RunnableConfig, book: LessonBook) -> Waits[Update]:
     """The lessons of a successful run. If it had failures, they include the strategy that worked.
 
     The strategy is the advice after which nothing failed and the answer was accepted, in the first wording that fits
     other tasks too.
     """
-    written = state["lessons_written"]
     reflection = _advice_that_worked(parts.memory.policy, state)
     if reflection is None:
-        return written
+        return {}
     when = next((memo.when for memo in reflection.memory_to_write if memo.when.strip()), "")
+    update: Update = {}
     writer = yield from _writer(parts, state, config, book)
     for text in _wordings(state, reflection):
         lesson = Lesson(
@@ -111,8 +119,10 @@ def remember_success(parts: Parts, state: State, config: RunnableConfig, book: L
         )
         result = yield from writer.save(lesson, report_refusals=False)
         if result is not None and result.kept is not None:
-            return list(dict.fromkeys([*written, result.kept.id]))
-    return written
+            update["lessons_written"] = list(dict.fromkeys([*state["lessons_written"], result.kept.id]))
+            break
+    update["tally"] = parts.budget.tally(state, reflecting=writer.meter.spent)
+    return update
 
 
 def confirm_lessons(parts: Parts, state: State, book: LessonBook, *, accepted: bool) -> Waits[None]:
@@ -231,6 +241,8 @@ class LessonWriter:
     book: LessonBook | None
     topic: str | None
     foreign: Foreign
+    meter: Meter = field(default_factory=Meter)
+    """The cost of the guard."""
 
     def save(self, lesson: Lesson, only_for_run: str = "", *, report_refusals: bool = True) -> Waits[Written | None]:
         """The book's result for a lesson of this run and its topic. None if it was not saved.
@@ -252,6 +264,7 @@ class LessonWriter:
             book = LessonBook(InMemoryStore(), ("run",), memory.policy, memory.clock, prompts=memory.prompts)
         answer = state["attempts"][-1].answer if state["attempts"] else None
         add = either(book.add, book.aadd, lesson, task=_task_taught_by(state), answer=answer, foreign=self.foreign)
+        add = add.inside(partial(default_config, metered(self.config, self.meter)))
         result: Written | None = yield from best_effort(self.parts, state, "remember", add, writing=True)
         if result is None or (only_for_run and result.action != "quarantined"):
             why = only_for_run or "the store failed"

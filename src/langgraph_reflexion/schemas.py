@@ -298,7 +298,7 @@ class Outcome(Value):
     """Ids of the lessons that it wrote."""
     memory: str = Field(default="", description="Why all matching lessons were held back, if they were.")
     usage: Spending = Spending()
-    """Tokens and model calls. Those of reflections are only in `usage.reflection`."""
+    """Tokens and model calls. Those of reflections and of a guard are only in `usage.reflection`."""
     seconds: float = 0.0
     """How long the run took, without the time spent waiting for a person."""
 

@@ -180,7 +180,7 @@ class PrivateChannels(TypedDict, total=False):
     verdicts: list[Verdict]
     """The verdicts on the last answer. Written by `begin`, `check`."""
     reflections: list[Reflection]
-    """Written by `begin`, `reflect`."""
+    """Written by `begin`, `reflect`, `remember`."""
     patch: list[FailureTurn]
     """What the run's failures added to the prompt, oldest first. Written by every node that finds a failure, and by
     `reflect`, `remember` and `recall`."""

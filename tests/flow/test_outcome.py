@@ -183,6 +183,23 @@ async def test_a_model_that_a_function_of_the_caller_asks_is_not_streamed_to_the
     assert "".join(chunk.text for chunk in chunks if isinstance(chunk, AIMessageChunk)) == "10:0011:00"
 
 
+@pytest.mark.req("I5", "F13")
+def test_the_cost_of_the_guard_counts_with_that_of_reflections_and_towards_the_token_budget(run, desk):
+    """F13: the token budget counts every model call of the run."""
+    desk.answers = lambda _: LookupError("no such day")
+    guard = RoleModel(say("KEEP"), usage=(100, 50))
+    lesson = {"kind": "rule", "text": "Give the calendar a plain weekday name.", "when": "looking up a day"}
+
+    def ran(**limits):
+        plan = reflection("Give the weekday.", memory_to_write=[lesson])
+        model = RoleModel([call("search", query="x"), say("11:00")], plan)
+        return run(model, [desk.search], checks=[until_eleven], memory={"guard": guard}, limits=limits).outcome
+
+    cost = ran().usage.reflection
+    assert (cost.calls, cost.total) == (1 + len(guard.asked), 15 + 150 * len(guard.asked))
+    assert ran(token_budget=100).stop_reason == "token_budget"
+
+
 @pytest.mark.req("I3", "I5", "B11")
 def test_each_round_is_reported_with_what_was_asked_answered_read_and_decided_and_is_not_kept(run, desk, protocol):
     model = RoleModel([call("look_up", query="x"), call("search", query="Tuesday"), say("11:00")])
