@@ -398,11 +398,11 @@ def time_in(mark: Any) -> datetime | None:
     return time if time.tzinfo is not None else None
 
 
-def topic_for(task: str, policy: MemoryPolicy) -> Waits[str]:
-    """The topic of a task: what the policy's own function says, else what its words do."""
+def topic_for(task: str, policy: MemoryPolicy, seconds: float | None = None) -> Waits[str]:
+    """The topic of a task: what the policy's own function says within `seconds`, else what its words do."""
     if policy.topics is not None:
         try:
-            found = yield call_function("The function given as `topics`", policy.topics, task)
+            found = yield call_function("The function given as `topics`", policy.topics, task).within(seconds)
             if not isinstance(found, str | None):
                 raise TypeError(f"it must return a word, got {found!r}")
             return found or GENERAL

@@ -91,15 +91,16 @@ def has_failed(recalled: Recalled, failures: Sequence[Failure]) -> bool:
 
 
 def best_effort(parts: Parts, state: State, what: str, wait: Wait, *, writing: bool = False) -> Waits[Any]:
-    """The result, or None if the store fails or takes more than half of the time that is left of the run.
-
-    That costs lessons, not the answer: the other half is for the model.
-    """
-    left = parts.budget.seconds_left(state)
-    seconds = None if left is None else max(left / 2, LAST_WRITE if writing else 0)
+    """The result, or None if the store fails or takes too long. That costs lessons, not the answer."""
     try:
-        return (yield wait.within(seconds))
+        return (yield wait.within(seconds_for_memory(parts, state, writing=writing)))
     except Exception as fault:  # noqa: BLE001 — any store's own exception
         raise_control_flow(fault)
         logger.warning("%s failed, and the run continues without it: %r", what, fault)
         return None
+
+
+def seconds_for_memory(parts: Parts, state: State, *, writing: bool) -> float | None:
+    """Half of the time that is left of the run: the other half is for the model."""
+    left = parts.budget.seconds_left(state)
+    return None if left is None else max(left / 2, LAST_WRITE if writing else 0)

@@ -21,7 +21,7 @@ from langgraph_reflexion.nodes.models.calling import Meter, metered
 from langgraph_reflexion.nodes.models.prompt import failure_number
 from langgraph_reflexion.nodes.models.transcript import readable, texts_of_blocks
 from langgraph_reflexion.nodes.parts import Parts
-from langgraph_reflexion.nodes.recall import best_effort
+from langgraph_reflexion.nodes.recall import best_effort, seconds_for_memory
 from langgraph_reflexion.nodes.tool import details_of
 from langgraph_reflexion.nodes.verdicts import RESPONSE_FORMAT, is_accepted
 from langgraph_reflexion.schemas import (
@@ -225,7 +225,8 @@ def _wordings(state: State, reflection: Reflection) -> Iterator[str]:
 
 def _writer(parts: Parts, state: State, config: RunnableConfig, book: LessonBook | None) -> Waits[LessonWriter]:
     """A writer of lessons with the topic of the task, for which a function of the caller is asked once."""
-    topic = yield from topic_for(task_in(state), parts.memory.policy)
+    seconds = seconds_for_memory(parts, state, writing=True)
+    topic = yield from topic_for(task_in(state), parts.memory.policy, seconds)
     own_topic = None if topic == GENERAL else topic  # a lesson from a general task is for all topics
     foreign = yield in_thread(lambda: foreign_in(parts, state), own=True)
     return LessonWriter(parts, state, config, book, own_topic, foreign)

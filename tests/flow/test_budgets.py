@@ -14,7 +14,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 
-from langgraph_reflexion import Limits, create_reflexion_agent
+from langgraph_reflexion import Limits, MemoryPolicy, create_reflexion_agent
 from langgraph_reflexion.nodes import recall
 from langgraph_reflexion.testing import RoleModel, call, calls, reflection, say
 from text_only import TextOnlyRoleModel
@@ -334,3 +334,19 @@ def test_a_store_that_hangs_costs_a_part_of_the_time_and_not_the_answer(monkeypa
         assert result["messages"][-1].text == "11:00"
         assert result["outcome"].stop_reason == "unchecked"
         assert result["outcome"].seconds < 30
+
+
+@pytest.mark.req("F13")
+def test_a_topics_function_that_hangs_costs_a_part_of_the_time_and_not_the_answer(monkeypatch):
+    """F13: the deadline holds in every loop, so also where a reflection is remembered."""
+    monkeypatch.setattr(recall, "LAST_WRITE", 0.05)
+    model = RoleModel(["", say("11:00")], reflection(memory_to_write=["Answer with an hour."]))
+    done = threading.Event()
+    policy, limits = MemoryPolicy(topics=lambda _: str(done.wait(60))), Limits(deadline=4, decision_retries=0)
+    agent = create_reflexion_agent(model, memory=policy, limits=limits)
+    try:
+        result = agent.invoke({"messages": [("user", "Find a free hour.")]})
+    finally:
+        done.set()
+    assert (result["outcome"].answer, result["outcome"].stop_reason) == ("11:00", "unchecked")
+    assert result["outcome"].seconds < 4
