@@ -134,7 +134,7 @@ def call_function(what: str, function: Callable[..., Any], *args: Any) -> Wait:
 
     if is_async(function):
         return Wait(refuse, lambda: function(*args)).inside(_silent)
-    wait = in_thread(lambda: function(*args))
+    wait = in_thread(lambda: function(*args), own=True)
     return Wait(lambda: sync_result(what, wait.call()), lambda: await_result(wait.acall())).inside(_silent)
 
 

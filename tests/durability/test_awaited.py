@@ -121,6 +121,33 @@ async def test_an_agent_whose_parts_are_async_never_waits_for_a_thread_pool(make
         done.set()
 
 
+@pytest.mark.req("I6", "I8")
+@pytest.mark.parametrize("place", ["checks", "topics", "guard", "prompt"])
+async def test_a_sync_function_of_the_caller_does_not_wait_for_the_loops_thread_pool(place: str) -> None:
+    """Nothing of ours waits for a thread pool: it is small, and a run would wait for those of other runs."""
+    called = []
+    results: dict[str, Any] = {"checks": None, "topics": "meetings", "guard": None}
+
+    def function(given: Any, _run: Any = None) -> Any:
+        called.append(given)
+        return given["messages"] if place == "prompt" else results[place]
+
+    settings: dict[str, Any] = {"checks": {"checks": [function]}, "prompt": {"prompt": function}}
+    given = settings.get(place) or {"memory": MemoryPolicy(**{place: function})}
+    model = RoleModel(["", say("11:00")], reflection(memory_to_write=["Answer with an hour."]))
+    busy, done = ThreadPoolExecutor(1), threading.Event()
+    asyncio.get_running_loop().set_default_executor(busy)
+    busy.submit(done.wait, 20)
+    try:
+        agent = create_reflexion_agent(model, limits=Limits(decision_retries=0), **given)
+        async with asyncio.timeout(10):
+            result = await agent.ainvoke(ASKED)
+    finally:
+        done.set()
+    assert result["outcome"].answer == "11:00"
+    assert called
+
+
 @pytest.mark.req("I6", "I7")
 @pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("where", ["model", "tool", "check", "reflector", "store"])
