@@ -24,7 +24,7 @@ from langgraph_reflexion.memory import Foreign, LessonBook, screen, suspicion
 from langgraph_reflexion.nodes.models.transcript import fenced
 from langgraph_reflexion.schemas import SHOWN, Episode, Failure, Lesson
 from langgraph_reflexion.testing import RoleModel, ScriptedModel, reflection, say
-from langgraph_reflexion.text.literals import fingerprint
+from langgraph_reflexion.text.literals import fingerprint, retold_detail
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "redteam.py"
 
@@ -467,6 +467,20 @@ def test_a_name_that_is_the_answer_or_stands_in_the_task_is_a_retelling() -> Non
     assert book().add(Lesson(kind="rule", text="Book the room for Amelia first."), task=task).action == "refused"
     assert book().add(Lesson(kind="rule", text="Reply with Paris."), answer="Paris").action == "refused"
     assert book().add(Lesson(kind="rule", text="Return None where a row is empty."), answer="None").action == "added"
+
+
+@pytest.mark.req("D2")
+@pytest.mark.parametrize(
+    ("task", "text", "detail"),
+    [
+        ("请安排10:30的会议", "会议总是从10:30开始", "10:30"),
+        ("请在2026-01-06之前提交报告", "总是在2026-01-06之前一天检查", "2026-01-06"),
+        ("请读取文件report.csv并汇总", "先打开report.csv再看标题", "report.csv"),
+        ("请给ada@firma.example回信", "先写标题再发给ada@firma.example", "ada@firma.example"),
+    ],
+)
+def test_a_detail_of_a_chinese_task_is_found_without_spaces_around_it(task: str, text: str, detail: str) -> None:
+    assert retold_detail(text, task) == repr(detail)
 
 
 @pytest.mark.req("D2")

@@ -28,6 +28,10 @@ SAME = [
     ("192.168.0.1:80 refused", "10.0.0.44 refused"),
     ("commit 4f3a9c1 not found", "commit 0beef12 not found"),
     ("job 7b2c failed", "job 93xk1 failed"),
+    ("会议在10:30开始", "会议在9:05:30开始"),
+    ("请在2026-01-06之前提交", "请在2027-11-30之前提交"),
+    ("连接10.0.0.44失败", "连接db1.one.com失败"),
+    ("无法发给ada@firma.example，请重试", "无法发给bob.smith@other.example，请重试"),
 ]
 
 

@@ -76,9 +76,33 @@ def test_a_secret_of_this_form_is_masked(secret: str) -> None:
 
 
 @pytest.mark.req("D2")
+@pytest.mark.parametrize("secret", MASKED.values(), ids=MASKED)
+def test_a_secret_between_characters_that_no_space_separates_is_masked(secret: str) -> None:
+    part = secret.partition("«")[2].partition("»")[0] or secret
+    said = mask_secrets(f"请使用{secret.replace('«', '').replace('»', '')}登录")
+    assert part not in said
+    assert said.startswith("请使用")
+
+
+@pytest.mark.req("D2")
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("先给ada@firma.example发邮件，然后等回复", "先给[mail]发邮件，然后等回复"),
+        ("ขอส่งถึงada@firma.exampleด้วย", "ขอส่งถึง[mail]ด้วย"),
+        ("用AKIAIOSFODNN7EXAMPLE签名", "用[secret]签名"),
+        ("先用DE89370400440532013000付款", "先用[account]付款"),
+    ],
+)
+def test_the_words_beside_a_secret_stay_where_no_space_separates_them(text: str, masked: str) -> None:
+    assert mask_secrets(text) == masked
+
+
+@pytest.mark.req("D2")
 @pytest.mark.parametrize("text", KEPT)
 def test_text_that_only_looks_like_a_secret_stays(text: str) -> None:
     assert mask_secrets(text) == text
+    assert mask_secrets(f"请看{text}。") == f"请看{text}。"
 
 
 SHAPES = Path(__file__).parent / "data"

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from langgraph_reflexion.text import hash_of, lazy_pattern
 from langgraph_reflexion.text.likeness import likeness
-from langgraph_reflexion.text.tokens import fold, tokens, word_set
+from langgraph_reflexion.text.tokens import UNSPACED, fold, tokens, word_set
 
 MAX_FINGERPRINTED = 1_500
 """Characters of an error that a fingerprint uses. Later differences are details."""
@@ -26,7 +26,17 @@ MAX_READABLE = 120
 MAX_TASK = 20_000
 """Characters of a task that are compared with a text: bounds the time on a task with a document in it."""
 
-_MAIL = r"(?<![\w.+@-])[\w.+-]+[@＠][\w-]+(?:[.．][\w-]+)*[.．][^\W\d_]{2,}\b"
+_LETTERS = r"A-Za-z0-9_\u00c0-\u0dff\u10a0-\u177f\u1800-\u1fff\uff10-\uff5a"
+"""What words consist of where spaces separate them. Chinese, Japanese or Thai characters may stand right beside a literal
+and do not belong to it. A range is read faster than `\\w` without those."""
+_START, _END = f"(?<![{_LETTERS}])", f"(?![{_LETTERS}])"
+_EDGE = f"(?:{_START}(?=[{_LETTERS}])|(?<=[{_LETTERS}]){_END})"
+"""The edge of a word, as `\\b`, but also beside such a character."""
+
+_MAIL = (
+    rf"(?:(?<![{_LETTERS}.+@-])[{_LETTERS}.+-]+|[{UNSPACED}]{{1,20}})[@＠][\w-]+(?:[.．][\w-]+)*[.．]"
+    rf"(?:(?![\d_])[{_LETTERS}](?:(?![\d_])[{_LETTERS}])+{_END}|[{UNSPACED}]{{2,4}})"
+)
 
 _LITERAL = lazy_pattern(
     rf"""
@@ -39,9 +49,10 @@ _LITERAL = lazy_pattern(
     | (?P<path>\b[a-z]:\\[^\s'"<>]+ | (?<![\w/<])(?:~|\.{{1,2}})?/[\w.@%+~-]+(?:/[\w.@%+~-]*)*
         | (?<![\w/.-])[\w.-]+(?:/[\w.@%+-]+){{2,}}/? | (?<![\w/.-])[\w-]+(?:/[\w-]+)+\.\w+)
     | (?P<host>\b\d{{1,3}}(?:\.\d{{1,3}}){{3}}(?::\d+)?\b(?!\.\d)
-        | (?<![\w.-])(?:[\w-]{{1,63}}\.){{1,8}}
-          (?:com|org|net|edu|gov|io|cn|de|uk|fr|eu|jp|local|internal|example)\b(?::\d+)?(?!\.?\w))
-    | (?P<file>(?<![\w/.-])[\w-]+\.(?:csv|tsv|jsonl?|xlsx?|txt|pdf|md|py|ipynb|js|ts|html?|xml|ya?ml|toml|ini|log|sql
+        | (?<![{_LETTERS}.-])(?:[{_LETTERS}-]{{1,63}}\.){{1,8}}
+          (?:com|org|net|edu|gov|io|cn|de|uk|fr|eu|jp|local|internal|example)\b(?::\d+)?(?!\.?[{_LETTERS}]))
+    | (?P<file>(?:(?<![{_LETTERS}/.-])[{_LETTERS}-]+|(?<![\w/.-])[\w-]*[{UNSPACED}])
+        \.(?:csv|tsv|jsonl?|xlsx?|txt|pdf|md|py|ipynb|js|ts|html?|xml|ya?ml|toml|ini|log|sql
         |db|docx?|pptx?|parquet|zip|tar|gz|png|jpe?g|svg|sh|c|cpp|go|rs|rb|java)\b)
     | (?P<date>\b\d{{4}}-\d{{1,2}}-\d{{1,2}}
           (?:[T\ ]\d{{1,2}}:\d{{2}}(?::\d{{2}}(?:\.\d+)?)?(?:Z|[+-]\d{{2}}:?\d{{2}})?)?\b
@@ -53,7 +64,7 @@ _LITERAL = lazy_pattern(
         | (?<![a-z0-9_])[a-z]+\d[a-z0-9_]*(?![a-z0-9_])
         | (?<![a-z0-9_])(?!\d+e\d+\b)\d+(?:[a-z]{{3,}}|[a-z]+\d)[a-z0-9_]*(?![a-z0-9_]))
     | (?P<n>(?<![a-z0-9_<])[-+$€£¥]?\d+(?:[.,_]\d+)*(?:e[-+]?\d+)?%?(?=\D|$))
-    """,
+    """.replace(r"\b", _EDGE),
     re.IGNORECASE | re.VERBOSE,
 )
 _GENERAL = lazy_pattern(
@@ -210,7 +221,7 @@ _QUOTE = r"\\{0,8}['\"]"
 """A quotation mark, however often JSON inside JSON has escaped it."""
 
 _SECRETS = tuple(
-    lazy_pattern(pattern, re.DOTALL)
+    lazy_pattern(pattern, re.DOTALL | re.ASCII)
     for pattern in (
         r"-----BEGIN [A-Z ]*PRIVATE KEY[A-Z ]*-----.*?(?:-----END [A-Z ]*PRIVATE KEY[A-Z ]*-----|$)",
         r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?",
@@ -225,7 +236,7 @@ _SECRETS = tuple(
 """Secrets recognized by their format, which are masked completely."""
 
 _SECRET_VALUES = tuple(
-    lazy_pattern(pattern)
+    lazy_pattern(pattern.replace(r"\b", _EDGE))
     for pattern in (
         r"(?i)([?&](?:sig|signature|x-amz-signature)=)[\w%+/-]{10,}",
         r"(?i)((?<!\S)(?:-u|--user)\s+)[^\s:]{1,80}:[^\s/]\S*",
@@ -233,7 +244,7 @@ _SECRET_VALUES = tuple(
         r"(?i)(\b(?:sshpass\s+-p|(?:docker|podman|helm)\b[^\n|;]{0,80}?\blogin\b[^\n|;]{0,80}?\s-p|redis-cli\b[^\n|;]{0,80}?\s-a|zip\b[^\n|;]{0,80}?\s-P)\s*)[^\s'\"]{4,}",
         r"(?i)(-pass(?:in|out)?\s+pass:)\S{4,}",
         r"(?i)(\bcookie:\s*[\w-]{1,60}=)[^;\s]{8,}",
-        r"(?<!\w)((?:[A-Z0-9]{1,30}_){0,6}(?:KEY|TOKEN|SECRET|PASSWORD|PASS|PWD)=)(['\"]?)(?=[\w-]*[a-z])[\w!@#%^&*+/-]{8,}(?![\w(\[]|\.\w)\2",
+        r"\b((?:[A-Z0-9]{1,30}_){0,6}(?:KEY|TOKEN|SECRET|PASSWORD|PASS|PWD)=)(['\"]?)(?=[\w-]*[a-z])[\w!@#%^&*+/-]{8,}(?![\w(\[]|\.\w)\2",
         r"(?i)\b((?:cvv|cvc)2?\b\D{0,6})\d{3,4}\b",
         r"(?i)\b((?:ssn|social security number)\b\D{0,6})\d{3}-?\d{2}-?\d{4}\b",
         r"(?i)\b((?:seed|recovery|mnemonic) phrase(?: is)?(?:\s*:)?\s+)(?:[a-z]{3,8}\s+){11,23}[a-z]{3,8}\b",
@@ -260,19 +271,20 @@ _MAILS = (
     lazy_pattern(r"(?<![\w.+-])[\w.+-]+ AT [\w-]+(?: DOT [\w-]+)+\b"),
 )
 _RANDOM = lazy_pattern(
-    r"(?<![\w-])(?=[A-Za-z0-9_-]*[a-z])(?=[A-Za-z0-9_-]*[A-Z])(?=(?:[A-Za-z_-]*\d){3})[A-Za-z0-9_-]{28,}\b"
+    r"(?<![\w-])(?=[A-Za-z0-9_-]*[a-z])(?=[A-Za-z0-9_-]*[A-Z])(?=(?:[A-Za-z_-]*\d){3})[A-Za-z0-9_-]{28,}\b",
+    re.ASCII,
 )
 """A long run of letters and digits that is not a word."""
 
 _HEX = lazy_pattern(
     r"\b((?:commit|sha-?(?:1|256|512)|md5|hash|digest|checksum|revision|blob|tree|object|e-?tag|parent)\b"
     r"(?:\s+(?:is|of))?[\s:=@'\"`]{1,3})?\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{32,}\b",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
 """A long hexadecimal number is a key, unless a word before it says that it names some content."""
 
 _CARD = lazy_pattern(r"(?<!\d)(?:\d(?:[ \u00a0\u2009\u202f–-]?\d){12,18}|\d{4}(?:\.\d{4}){3})(?!\d)")
-_ACCOUNT = lazy_pattern(r"\b[A-Z]{2}\d{2}(?:[ \u00a0]?[A-Z0-9]{4}){2,7}(?:[ \u00a0]?[A-Z0-9]{1,3})?\b")
+_ACCOUNT = lazy_pattern(r"\b[A-Z]{2}\d{2}(?:[ \u00a0]?[A-Z0-9]{4}){2,7}(?:[ \u00a0]?[A-Z0-9]{1,3})?\b", re.ASCII)
 
 
 def mask_secrets(text: str) -> str:
