@@ -489,6 +489,18 @@ def test_lessons_of_a_topic_of_your_own_fit_its_tasks_in_any_words_unless_half_o
     assert found == {"I want my money.": [refund.text], "Where can I park?": [], "Send it again, please!": []}
 
 
+@pytest.mark.req("D10", "D13")
+def test_the_first_lessons_of_a_topic_of_your_own_are_offered_before_there_are_others(book_on: Any) -> None:
+    kinds = {"I want my money.": "refund request", "Where can I park?": "desk"}
+    book = book_on(InMemoryStore(), topics=kinds.__getitem__)
+    rules = {"Ask for the day of the order.", "Name the bank of the payment.", "Offer a voucher before money."}
+    for text in rules:
+        book.add(a_rule(text, when="a customer is angry", topic="refund request"))
+        assert text in texts(book.recall("I want my money."))
+    assert set(texts(book.recall("I want my money."))) == rules
+    assert book.recall("Where can I park?") == []
+
+
 @pytest.mark.req("D10", "I6")
 async def test_topics_may_be_async_and_a_sync_call_then_warns(book_on: Any, caplog: pytest.LogCaptureFixture) -> None:
     async def topic(_task: str) -> str:
