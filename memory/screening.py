@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text import hash_of, lazy_pattern
-from langgraph_reflexion.text.tokens import MARKS, PARTICLES, STOP_WORDS, UNSPACED, stem, unescaped
+from langgraph_reflexion.text.tokens import EDGE, MARKS, PARTICLES, STOP_WORDS, UNSPACED, stem, unescaped
 
 _DROP = r"\b(?<!never )(?<!not )(?<!n't )(?:ignore|disregard|forget|override|bypass|discard|(?:do not|don't) (?:follow|obey)|stop (?:following|obeying))\b"
 _EARLIER = (
@@ -50,7 +50,7 @@ ENCODED = "it is encoded"
 HIDDEN = "it contains invisible characters"
 
 _PATTERNS = tuple(
-    (reason, lazy_pattern(pattern, re.IGNORECASE | re.MULTILINE))
+    (reason, lazy_pattern(pattern.replace(r"\b", EDGE), re.IGNORECASE | re.MULTILINE))
     for reason, pattern in (
         (DROPS, rf"{_DROP}[^.\n]{{0,40}}{_EARLIER}[^.\n]{{0,25}}{_RULES}"),
         (DROPS, rf"{_DROP}[^.\n]{{0,20}}\b(?:everything|all|anything)\b[^.\n]{{0,25}}\b(?:above|before|earlier|told|said)\b"),

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from langgraph_reflexion.text import hash_of, lazy_pattern
 from langgraph_reflexion.text.likeness import likeness
-from langgraph_reflexion.text.tokens import UNSPACED, fold, tokens, word_set
+from langgraph_reflexion.text.tokens import EDGE, LETTERS, UNSPACED, fold, tokens, word_set
 
 MAX_FINGERPRINTED = 1_500
 """Characters of an error that a fingerprint uses. Later differences are details."""
@@ -26,16 +26,9 @@ MAX_READABLE = 120
 MAX_TASK = 20_000
 """Characters of a task that are compared with a text: bounds the time on a task with a document in it."""
 
-_LETTERS = r"A-Za-z0-9_\u00c0-\u0dff\u10a0-\u177f\u1800-\u1fff\uff10-\uff5a"
-"""What words consist of where spaces separate them. Chinese, Japanese or Thai characters may stand right beside a literal
-and do not belong to it. A range is read faster than `\\w` without those."""
-_START, _END = f"(?<![{_LETTERS}])", f"(?![{_LETTERS}])"
-_EDGE = f"(?:{_START}(?=[{_LETTERS}])|(?<=[{_LETTERS}]){_END})"
-"""The edge of a word, as `\\b`, but also beside such a character."""
-
 _MAIL = (
-    rf"(?:(?<![{_LETTERS}.+@-])[{_LETTERS}.+-]+|[{UNSPACED}]{{1,20}})[@＠][\w-]+(?:[.．][\w-]+)*[.．]"
-    rf"(?:(?![\d_])[{_LETTERS}](?:(?![\d_])[{_LETTERS}])+{_END}|[{UNSPACED}]{{2,4}})"
+    rf"(?:(?<![{LETTERS}.+@-])[{LETTERS}.+-]+|[{UNSPACED}]{{1,20}})[@＠][\w-]+(?:[.．][\w-]+)*[.．]"
+    rf"(?:(?![\d_])[{LETTERS}](?:(?![\d_])[{LETTERS}])+(?![{LETTERS}])|[{UNSPACED}]{{2,4}})"
 )
 
 _LITERAL = lazy_pattern(
@@ -49,9 +42,9 @@ _LITERAL = lazy_pattern(
     | (?P<path>\b[a-z]:\\[^\s'"<>]+ | (?<![\w/<])(?:~|\.{{1,2}})?/[\w.@%+~-]+(?:/[\w.@%+~-]*)*
         | (?<![\w/.-])[\w.-]+(?:/[\w.@%+-]+){{2,}}/? | (?<![\w/.-])[\w-]+(?:/[\w-]+)+\.\w+)
     | (?P<host>\b\d{{1,3}}(?:\.\d{{1,3}}){{3}}(?::\d+)?\b(?!\.\d)
-        | (?<![{_LETTERS}.-])(?:[{_LETTERS}-]{{1,63}}\.){{1,8}}
-          (?:com|org|net|edu|gov|io|cn|de|uk|fr|eu|jp|local|internal|example)\b(?::\d+)?(?!\.?[{_LETTERS}]))
-    | (?P<file>(?:(?<![{_LETTERS}/.-])[{_LETTERS}-]+|(?<![\w/.-])[\w-]*[{UNSPACED}])
+        | (?<![{LETTERS}.-])(?:[{LETTERS}-]{{1,63}}\.){{1,8}}
+          (?:com|org|net|edu|gov|io|cn|de|uk|fr|eu|jp|local|internal|example)\b(?::\d+)?(?!\.?[{LETTERS}]))
+    | (?P<file>(?:(?<![{LETTERS}/.-])[{LETTERS}-]+|(?<![\w/.-])[\w-]*[{UNSPACED}])
         \.(?:csv|tsv|jsonl?|xlsx?|txt|pdf|md|py|ipynb|js|ts|html?|xml|ya?ml|toml|ini|log|sql
         |db|docx?|pptx?|parquet|zip|tar|gz|png|jpe?g|svg|sh|c|cpp|go|rs|rb|java)\b)
     | (?P<date>\b\d{{4}}-\d{{1,2}}-\d{{1,2}}
@@ -64,7 +57,7 @@ _LITERAL = lazy_pattern(
         | (?<![a-z0-9_])[a-z]+\d[a-z0-9_]*(?![a-z0-9_])
         | (?<![a-z0-9_])(?!\d+e\d+\b)\d+(?:[a-z]{{3,}}|[a-z]+\d)[a-z0-9_]*(?![a-z0-9_]))
     | (?P<n>(?<![a-z0-9_<])[-+$€£¥]?\d+(?:[.,_]\d+)*(?:e[-+]?\d+)?%?(?=\D|$))
-    """.replace(r"\b", _EDGE),
+    """.replace(r"\b", EDGE),
     re.IGNORECASE | re.VERBOSE,
 )
 _GENERAL = lazy_pattern(
@@ -196,11 +189,11 @@ def gives_away(text: str, answer: str) -> bool:
         return len(folded_answer) > 1 and folded_answer in folded
     name = answer.strip(" .")
     if len(name) > 2 and name.isalpha() and name.istitle() and name not in _NO_NAMES:
-        return re.search(rf"(?<=[\w,;:] ){re.escape(name)}(?!\w)", text) is not None
+        return re.search(rf"(?:(?<=[\w,;:] )|(?<=[{UNSPACED}])){re.escape(name)}(?![{LETTERS}])", text) is not None
     distinctive = len(folded_answer) > 1 and (
         any(map(str.isdigit, folded_answer)) or " " in folded_answer or len(folded_answer) >= 6
     )
-    return distinctive and re.search(rf"(?<![\w.]){re.escape(folded_answer)}(?!\w)", folded) is not None
+    return distinctive and re.search(rf"(?<![{LETTERS}.]){re.escape(folded_answer)}(?![{LETTERS}])", folded) is not None
 
 
 def _mask(found: re.Match[str]) -> str:
@@ -236,7 +229,7 @@ _SECRETS = tuple(
 """Secrets recognized by their format, which are masked completely."""
 
 _SECRET_VALUES = tuple(
-    lazy_pattern(pattern.replace(r"\b", _EDGE))
+    lazy_pattern(pattern.replace(r"\b", EDGE))
     for pattern in (
         r"(?i)([?&](?:sig|signature|x-amz-signature)=)[\w%+/-]{10,}",
         r"(?i)((?<!\S)(?:-u|--user)\s+)[^\s:]{1,80}:[^\s/]\S*",
