@@ -133,7 +133,9 @@ def run_fields(episode: Episode, lesson: Lesson) -> dict[str, Any] | None:
             return None
         result = result_of(episode, lesson)
         recovered = result == "win" and _met_failure(episode, lesson)
-        return {"withheld": lesson.id not in episode.shown, "result": result, "recovered": recovered}
+        reflected = result == "win" and bool(episode.recalled_at.get(lesson.id) and episode.reflections)
+        hidden = lesson.id not in episode.shown
+        return {"withheld": hidden, "result": result, "recovered": recovered, "reflected": reflected}
     if lesson.id not in episode.written:
         return None
     if _has_recovered(episode):
@@ -197,8 +199,9 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Sequence[StoredLesson
 
 
 def _fixed_failure(episode: Episode, lesson: Lesson) -> bool:
-    """Whether the lesson was recalled after a failure, and the run then succeeded."""
-    return episode.success is True and lesson.id in episode.shown and episode.recalled_at.get(lesson.id, 0) > 0
+    """Whether the lesson was recalled after a failure, and the run then succeeded without a reflection."""
+    after_failure = lesson.id in episode.shown and episode.recalled_at.get(lesson.id, 0) > 0
+    return episode.success is True and after_failure and not episode.reflections
 
 
 def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:
@@ -281,8 +284,8 @@ def next_status(found: StoredLesson, estimates: Estimate) -> tuple[LessonStatus,
         return None
     record = f"{lesson.wins} won, {lesson.losses} lost"
     behind = estimates.holds_back(found)
-    # In a run that recovered from the lesson's failure, it did not help.
-    helped = lesson.wins - sum(bool(run.get("recovered")) for run in evidence.shown)
+    # If a run recovered from the lesson's failure, or reflected on it, something else helped.
+    helped = lesson.wins - sum(bool(run.get("recovered") or run.get("reflected")) for run in evidence.shown)
     if evidence.vouched:
         # Wins before a person's decision do not change it.
         promoted = lesson.status != "active" and not behind and evidence.wins_since_decision >= 2

@@ -45,7 +45,8 @@ twentieth in `estimate.recent`."""
 LessonRun = dict[str, Any]
 """A run that counts for a lesson, as `run_record` writes it: the id `run`, the time `at`, and the `result`:
 `win`, `loss` or `None`. It was shown the lesson, unless it is `withheld` (the run went without it) or `tried` (the
-run wrote it itself). A `recovered` run was won although the failure that the lesson is for occurred."""
+run wrote it itself). A `recovered` run was won although the failure that the lesson is for occurred. In a `reflected`
+one, a reflection was shown beside the lesson after a failure, and may have won it."""
 
 Source = dict[str, Any]
 """A run that taught a lesson, as `source_records` writes it: the id `source`, the time `at`, the `origin`."""
@@ -339,6 +340,7 @@ def run_record(
     withheld: bool = False,
     tried: bool = False,
     recovered: bool = False,
+    reflected: bool = False,
     instead: Mapping[str, Any] | None = None,
     undone: bool = False,
 ) -> Record:
@@ -356,6 +358,7 @@ def run_record(
         "at": at.isoformat(),
         **({"tried": True} if tried else {}),
         **({"recovered": True} if recovered else {}),
+        **({"reflected": True} if reflected else {}),
         **({"undone": at.isoformat()} if undone else {}),
     }
     if instead is None:

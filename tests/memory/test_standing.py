@@ -13,7 +13,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import LessonBook, Limits, MemoryPolicy, create_reflexion_agent
 from langgraph_reflexion.memory import record_text, withheld
-from langgraph_reflexion.schemas import Episode, Failure, Lesson, Trigger
+from langgraph_reflexion.schemas import Episode, Failure, Lesson, Reflection, Trigger
 from langgraph_reflexion.testing import RoleModel, reflection, say
 
 TASK = "Propose a slot for the planning meeting."
@@ -359,6 +359,28 @@ def test_a_lesson_that_prevents_a_tool_error_stays_shown_though_runs_recover_fro
     assert (now.status, now.wins, now.losses) == ("active", 20, 0)
     other = remedy(book, ROOM, trigger=None)
     assert other.text not in recalled(book), "it prevents no failure, and the runs are won without it"
+
+
+@pytest.mark.req("D23")
+def test_a_win_beside_a_reflection_says_nothing_about_a_lesson_that_came_with_it(book: LessonBook, clock: Any) -> None:
+    credited(book, clock, "wwwwww", "without")
+    lesson = remedy(book, BUSY)
+    advice = Reflection(
+        failure_signal="check_failed", root_cause="bad_plan", fix_strategy=[], patch_prompt="Ask for the day."
+    )
+    after_failure = {"shown": [lesson.id], "recalled_at": {lesson.id: 1}, "failures": [REFUSED]}
+    credited(book, clock, "wwww", "beside", reflections=[advice], **after_failure)
+    now = book.get(lesson.id)
+    assert now is not None
+    assert (now.wins, now.status) == (4, "candidate")
+    credited(book, clock, "ll", "at the start", shown=[lesson.id])
+    assert recalled(book) == [], "two losses, and nothing for it but that it was taught once"
+    other = remedy(book, LATE, sources=["another"])
+    after_failure = {"shown": [other.id], "recalled_at": {other.id: 1}, "failures": [REFUSED]}
+    credited(book, clock, "ww", "alone", **after_failure)
+    now = book.get(other.id)
+    assert now is not None
+    assert (now.wins, now.status) == (2, "active")
 
 
 @pytest.mark.req("D23")
