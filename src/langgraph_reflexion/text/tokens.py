@@ -48,7 +48,7 @@ UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u
 LETTERS = r"A-Za-z0-9_\u00c0-\u0dff\u10a0-\u177f\u1800-\u1fff\uff10-\uff5a"
 """What words consist of in the other scripts. The ranges are read faster than `\\w` without the characters above."""
 
-EDGE = f"(?:(?<![{LETTERS}])(?=[{LETTERS}])|(?<=[{LETTERS}])(?![{LETTERS}]))"
+EDGE = rf"(?:\b|(?<=[{UNSPACED}])(?![{UNSPACED}])(?=\w)|(?<=\w)(?<![{UNSPACED}])(?=[{UNSPACED}]))"
 """The edge of a word, also where an unspaced character stands beside it: there `\\b` does not match."""
 
 MARKS = r"\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u0652\u0900-\u0963\u0966-\u0dff"
