@@ -338,12 +338,13 @@ def runs_of_topics(shelf: Shelf, labels: list[str]) -> Plan[dict[str, list[Lesso
 
 def won_and_lost(runs: Iterable[LessonRun], lessons: Iterable[StoredLesson] = ()) -> Tally:
     """How many of a topic's runs were won, and how many lost, compared with runs that were shown these lessons."""
-    failures = {hash_of(bound, 8) for found in lessons if (bound := failure_of(found.lesson))}
-    shares = [
-        share_won(run | {"recovered": run["result"] == "win" and not failures.isdisjoint(run.get("failures", ()))})
-        for run in runs
-        if run.get("result") is not None
-    ]
+    bound = {hash_of(mark, 8) for found in lessons if (mark := failure_of(found.lesson))}
+    shares = []
+    for run in runs:
+        if run.get("result") in ("win", "loss"):
+            marks = run.get("failures")
+            met = isinstance(marks, list) and not bound.isdisjoint(map(str, marks))
+            shares.append(share_won(run | {"recovered": met and run["result"] == "win"}))
     return Tally(sum(shares), len(shares) - sum(shares))
 
 

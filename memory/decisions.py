@@ -112,7 +112,7 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
         for item in items:
             if label.startswith(TOPIC) and scope.has(item.value) and not item.value.get("undone"):
                 row = item.key, {**item.value, "undone": now.isoformat()}
-                groups[item.value["run"]].append(put(item.namespace, *row))
+                groups[str(item.value.get("run"))].append(put(item.namespace, *row))
     for item in episodes.values():
         if not is_undone(item):
             groups[item.key].append(put(shelf.episodes, item.key, {**item.value, UNDONE: now.isoformat()}))

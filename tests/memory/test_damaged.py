@@ -202,6 +202,19 @@ def test_the_newest_episodes_stay_although_an_old_one_was_rewritten() -> None:
     assert left[-1] == "run-109"
 
 
+@pytest.mark.req("O1")
+@pytest.mark.parametrize("damage", [{"failures": 5}, {"failures": [None]}, {"run": ["e"]}])
+def test_a_damaged_record_of_a_topics_run_breaks_no_call(book: LessonBook, damage: dict[str, Any]) -> None:
+    ended = Episode(id="e", task="Rinse the cup.", success=True, status="success", stop_reason="accepted")
+    book.credit(ended)
+    [row] = [item for item in book.store.search(EVIDENCE, limit=1000) if item.key.startswith("~topic-")]
+    book.store.put(row.namespace, row.key, {**row.value, **damage})
+    assert book.recall("Rinse the cup of the cellist.") is not None
+    assert "topics" in book.stats()
+    book.credit(ended.model_copy(update={"id": "e2"}))
+    book.undo(since=datetime(2020, 1, 1, tzinfo=UTC))
+
+
 @pytest.mark.req("D17")
 def test_a_lesson_named_as_a_topic_has_a_record_of_its_own(book: LessonBook) -> None:
     row = {"id": "topic-general", "kind": "rule", "text": "Dust the piano before the show.", "when": "piano show"}
