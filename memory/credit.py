@@ -134,8 +134,8 @@ def run_fields(episode: Episode, lesson: Lesson) -> dict[str, Any] | None:
         result = result_of(episode, lesson)
         recovered = result == "win" and _met_failure(episode, lesson)
         reflected = result == "win" and bool(episode.recalled_at.get(lesson.id) and episode.reflections)
-        hidden = lesson.id not in episode.shown
-        return {"withheld": hidden, "result": result, "recovered": recovered, "reflected": reflected}
+        marks = {"withheld": lesson.id not in episode.shown, "recovered": recovered, "reflected": reflected}
+        return {"result": result, **marks}
     if lesson.id not in episode.written:
         return None
     if _has_recovered(episode):
