@@ -8,15 +8,29 @@ from typing import Any, cast
 from langchain_core.messages import AIMessage, AIMessageChunk, message_chunk_to_message
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.graph.message import push_message
-from pydantic_core import from_json
 
 from langgraph_reflexion.nodes.models.choice import Model
-from langgraph_reflexion.nodes.models.decision_json import read_object
-from langgraph_reflexion.schemas import Decision
-from langgraph_reflexion.text.json_text import after_thinking
+from langgraph_reflexion.text.json_text import (
+    Broken,
+    UnfinishedError,
+    UnreadableError,
+    after_thinking,
+    unescape,
+    values_in,
+)
 
-_OBJECT = re.compile(r"[^{\[]*(\{.*)", re.DOTALL)
-"""A reply whose first value is an object."""
+MAX_READS = 50
+"""Parses of a reply while it arrives. Two are enough for a real one. A reply that needs more is not streamed."""
+MAX_EVENT = 40
+"""Characters of an event that may come in pieces: the key, its colon and the quote behind it."""
+_EVENT = re.compile(r"""final["']?\s*:\s*["']|action["']?\s*:\s*["']\w+["']|</think>|\*/""")
+"""Fields that start an answer, or show that earlier text is an answer."""
+_CHARACTER = re.compile(
+    r"[^\\\"'\ud800-\udbff]+|[^\\]|\\u(?:[0-9a-fA-F]{4}|[0-9a-fA-F]{0,3}(?=[^0-9a-fA-F]))|\\[^u]", re.DOTALL
+)
+"""Plain characters of a string, or one as it is written; an escape that may be incomplete does not match."""
+_HIGH = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}|[\ud800-\udbff]")
+"""The first half of a character, which waits for the other."""
 
 
 class StreamedFinal(Runnable[Any, Any]):
@@ -50,51 +64,87 @@ class _StreamedReply:
 
     def add(self, chunk: Any) -> None:
         self._chunks = chunk if self._chunks is None else self._chunks + chunk
-        self._stream(self._final.feed(chunk.text))
-
-    def message(self) -> AIMessage:
-        self._stream(self._final.rest())
-        return cast("AIMessage", message_chunk_to_message(self._chunks))
-
-    def _stream(self, text: str) -> None:
+        text = self._final.feed(chunk.text)
         if text and self._chunks.id:
             push_message(AIMessageChunk(content=text, id=self._chunks.id), state_key=None)
 
+    def message(self) -> AIMessage:
+        return cast("AIMessage", message_chunk_to_message(self._chunks))
+
 
 class FinalText:
-    """Takes a reply in pieces, and returns the new text of its answer, the top-level `final`.
+    """Takes a reply in pieces, and returns the new unescaped text of the top-level `final`.
 
-    Plain JSON is read while it is written. Of any other form that `read_object` reads, the answer comes at the end.
+    Text is held back until `action` is known to be `finish`. Text of other fields or nested objects is never returned.
+    After unreadable text, nothing more is returned.
     """
 
     def __init__(self) -> None:
         self._text = ""
-        self._answer = ""
+        self._looked = 0
+        self._reads = 0
+        self._at: int | None = None
+        """Where to continue in the string of `final`, once it is open and known to be the answer."""
+        self._quote = ""
+        self._done = False
 
     def feed(self, piece: str) -> str:
         """Return the text that this piece adds to the answer."""
-        self._text += piece
-        return self._new_in(_answer_in(self._text))
-
-    def rest(self) -> str:
-        """Return the text of the answer that has not come yet."""
-        read = read_object(self._text)
-        return self._new_in(read.final) if isinstance(read, Decision) and read.action == "finish" else ""
-
-    def _new_in(self, answer: str | None) -> str:
-        if answer is None or not answer.startswith(self._answer):
+        if self._done:
             return ""
-        new = answer[len(self._answer) :]
-        self._answer = answer
-        return new
+        self._text += piece
+        if self._at is not None:
+            return self._read_answer()
+        if not self._may_have_answer():
+            return ""
+        try:
+            return self._find_answer(after_thinking(self._text))
+        except UnfinishedError:
+            return ""
+        except UnreadableError:
+            self._done = True
+            return ""
 
+    def _may_have_answer(self) -> bool:
+        """Whether the new text may open the answer, so that the reply must be read again."""
+        events = [event.end() for event in _EVENT.finditer(self._text, self._looked)]
+        self._looked = max([self._looked, len(self._text) - MAX_EVENT, *events])
+        self._reads += bool(events)
+        self._done = self._reads > MAX_READS
+        return bool(events) and not self._done
 
-def _answer_in(text: str) -> str | None:
-    """The answer in the part of a reply that is written so far, if it is known to be one."""
-    try:
-        found = _OBJECT.match(after_thinking(text))
-        decision = from_json(found[1], allow_partial="trailing-strings") if found else {}
-    except ValueError:  # not plain JSON, or not yet
-        return None
-    final = decision.get("final") if decision.get("action") == "finish" else None
-    return final if isinstance(final, str) else None
+    def _find_answer(self, text: str) -> str:
+        """Look for the decision, and for its `final`."""
+        for found in values_in(text):
+            fields = getattr(found, "fields", None) or getattr(found, "value", None)
+            if not isinstance(fields, dict) or text[: found.start].rstrip().endswith("["):
+                continue
+            action = fields.get("action")
+            if action in ("tool_call", "replan", "ask_user"):
+                self._done = True
+            elif action == "finish" and isinstance(fields.get("final"), str):
+                self._done = True
+                return str(fields["final"])
+            elif (
+                action == "finish"
+                and isinstance(found, Broken)
+                and (found.open_key, found.depth) == ("final", 1)
+                and text[found.at : found.at + 1] in ("'", '"')
+            ):
+                self._at = len(self._text) - len(text) + found.at + 1
+                self._quote = text[found.at]
+                return self._read_answer()
+        return ""
+
+    def _read_answer(self) -> str:
+        """Return the new text of the open string."""
+        start = at = self._at or 0
+        high = start
+        while (char := _CHARACTER.match(self._text, at)) and char[0] != self._quote:
+            # The first half of a character waits for the second.
+            high = at if _HIGH.fullmatch(char[0]) else char.end()
+            at = char.end()
+        self._done = char is not None and char[0] == self._quote
+        end = at if self._done else high
+        self._at = end
+        return unescape(self._text[start:end])

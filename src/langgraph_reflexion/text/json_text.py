@@ -9,7 +9,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 MAX_DEPTH = 100
@@ -59,10 +59,19 @@ class Broken:
     end: int
     """Where to read on: where its braces are closed, without regard to quotes, or after a bracket in prose."""
     why: str
-    keys: frozenset[str] = frozenset()
-    """The keys of the outermost object, including that of a value that could not be read."""
+    fields: dict[str, Any] = field(default_factory=dict)
+    """The fields of the outermost object that were read."""
+    open_key: str = ""
+    """The key of the outermost object whose value could not be read."""
+    depth: int = 0
+    """How many objects and lists were open."""
     certain: bool = False
     """Whether a quoted key with its colon was read, so that it is not just a brace in prose."""
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys of the outermost object, including that of a value that could not be read."""
+        return frozenset((*self.fields, self.open_key))
 
 
 class JsonError(ValueError):
@@ -71,6 +80,10 @@ class JsonError(ValueError):
 
 class UnreadableError(ValueError):
     """The text takes too much work to read, or is nested too deeply."""
+
+
+class UnfinishedError(UnreadableError):
+    """The text ends inside a comment or the reasoning before it. More text may complete it."""
 
 
 def read_json(text: str) -> Any:
@@ -225,13 +238,18 @@ def _is_visible(char: str) -> bool:
     return char.isprintable() or unicodedata.category(char) == "Zs"
 
 
+def unescape(inner: str) -> str:
+    """Return the text between the quotes of a string. An escape that JSON does not know is kept as it is."""
+    return valid_text(_ESCAPE.sub(_unescaped, inner) if "\\" in inner else inner)
+
+
 def after_thinking(text: str) -> str:
     """Return the text after the reasoning that some models write first. A decision drafted there does not count."""
     if not text.lstrip().startswith(THINKING):
         return text
     _, end, rest = text.partition(THINKING_END)
     if not end:
-        raise UnreadableError(f"it ends inside {THINKING}")
+        raise UnfinishedError(f"it ends inside {THINKING}")
     return rest
 
 
@@ -266,15 +284,17 @@ class _Reader:
 
     def value_at(self, start: int) -> Parsed | Broken:
         self.depth = 0
-        self.outer_keys: set[str] = set()
+        self.outer: dict[str, Any] = {}
+        self.open_key = ""
         self.duplicate_key: str | None = None
         self.certain = False
         self.work += 10
         try:
             value, end = self._value(start)
         except _StopError as stop:
-            end = _closing(self.text, start) if self.outer_keys else start + 1
-            return Broken(start, stop.at, end, stop.why, frozenset(self.outer_keys), self.certain)
+            keys = bool(self.outer or self.open_key)
+            end = _closing(self.text, start) if keys else start + 1
+            return Broken(start, stop.at, end, stop.why, self.outer, self.open_key, self.depth, self.certain)
         return Parsed(value, start, end, self.duplicate_key)
 
     def _value(self, at: int) -> tuple[Any, int]:
@@ -289,15 +309,18 @@ class _Reader:
         return made
 
     def _object(self, at: int) -> tuple[dict[str, Any], int]:
-        made: dict[str, Any] = {}
+        is_outer = self.depth == 1
+        made: dict[str, Any] = self.outer if is_outer else {}
         at, char = self._next(at)
         while char != "}":
             key, at = self._key(at)
             if key in made and self.duplicate_key is None:
                 self.duplicate_key = key
-            if self.depth == 1:
-                self.outer_keys.add(key)
+            if is_outer:
+                self.open_key = key
             made[key], at = self._value(at)
+            if is_outer:
+                self.open_key = ""
             at, char = self._comma(at, "}")
         return made, at + 1
 
@@ -327,7 +350,7 @@ class _Reader:
         if end >= len(self.text):
             raise _StopError(end, "it ends before it is closed")
         if self.text.startswith("/*", end):
-            raise UnreadableError("a comment is not closed")
+            raise UnfinishedError("a comment is not closed")
         return end, self.text[end]
 
     def _key(self, at: int) -> tuple[str, int]:
@@ -358,7 +381,7 @@ class _Reader:
         found = _STRINGS[self.text[at]].match(self.text, at)
         if not found:
             raise _StopError(at, "a string is not closed")
-        return valid_text(_ESCAPE.sub(_unescaped, found[1])), found.end()
+        return unescape(found[1]), found.end()
 
 
 def _blank_end(text: str, at: int) -> int:
@@ -378,7 +401,6 @@ def _closing(text: str, start: int) -> int:
 
 
 def _unescaped(escape: re.Match[str]) -> str:
-    """The character of an escape. One that JSON does not know is kept as it is."""
     return chr(int(escape[1], 16)) if escape[1] else _ESCAPES.get(escape[2], escape[0])
 
 
