@@ -8,12 +8,12 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from functools import cache
 from typing import Any, get_type_hints
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, Tool
-from pydantic import BaseModel, ValidationError, create_model
+from pydantic import AliasChoices, AliasPath, BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 logger = logging.getLogger(__name__)
 
@@ -107,21 +107,20 @@ def _model_check(schema: type[BaseModel], filled_in: Set[str], config: Set[str],
 
     `config` are fields for the run's configuration: a model may give them, and they are not read.
     """
-    offered = [name for name in schema.model_fields if name not in filled_in | config]
-    unread = filled_in | config
-
-    @cache  # made at the first call of the tool, because that takes a millisecond
-    def strict() -> type[BaseModel]:
-        return create_model(schema.__name__, __base__=schema, __cls_kwargs__={"extra": "forbid"})
+    names = {name: _names_of(name, field) for name, field in schema.model_fields.items()}
+    hidden = {spelling for name in filled_in for spelling in names.get(name, {name})}
+    taken = {spelling for name, spellings in names.items() if name not in filled_in for spelling in spellings}
+    offered = [name for name in names if name not in filled_in | config]
+    unread = hidden | config
 
     def check(args: dict[str, Any]) -> str | None:
-        faults = [_not_a_parameter(name, offered) for name in args if name in filled_in]
-        given = {name: value for name, value in args.items() if name not in unread}
+        extra = [name for name in args if name in hidden or (name not in taken | config and not allow_extra)]
+        given = {name: value for name, value in args.items() if name not in config and name not in extra}
+        faults = [_not_a_parameter(name, offered) for name in extra]
         try:
-            checked = schema if allow_extra else strict()
-            checked.model_validate(copy.deepcopy(given))  # a validator may change what it is given
+            schema.model_validate(copy.deepcopy(given))  # a validator may change what it is given
         except ValidationError as error:
-            faults += [_pydantic_fault(fault, offered) for fault in error.errors() if not {*fault["loc"][:1]} & unread]
+            faults += [_pydantic_fault(fault) for fault in error.errors() if not {*fault["loc"][:1]} & unread]
         except Exception:
             # A validator may fail on a field that only LangGraph fills in. Then the tool itself must decide.
             if not unread:
@@ -129,6 +128,14 @@ def _model_check(schema: type[BaseModel], filled_in: Set[str], config: Set[str],
         return "; ".join(list(dict.fromkeys(faults))[:MAX_FAULTS]) or None
 
     return check
+
+
+def _names_of(name: str, field: FieldInfo) -> set[str]:
+    """Return the names under which a field may be given."""
+    alias = field.validation_alias
+    choices = alias.choices if isinstance(alias, AliasChoices) else [alias]
+    found = [name, field.alias, *(choice.path[0] if isinstance(choice, AliasPath) else choice for choice in choices)]
+    return {str(spelling) for spelling in found if spelling}
 
 
 def _allows_extra(tool: BaseTool, schema: type[BaseModel]) -> bool:
@@ -158,11 +165,9 @@ def misfits(error: ValidationError) -> str:
     return "; ".join(list(dict.fromkeys(map(_pydantic_fault, error.errors())))[:MAX_FAULTS])
 
 
-def _pydantic_fault(error: Mapping[str, Any], offered: list[str] | None = None) -> str:
-    """Return a shorter form of one of pydantic's errors. `offered` are the parameters of a tool."""
+def _pydantic_fault(error: Mapping[str, Any]) -> str:
+    """Return a shorter form of one of pydantic's errors."""
     path, kind, message = _path(error["loc"]), error["type"], str(error["msg"])
-    if kind == "extra_forbidden" and offered is not None and len(error["loc"]) == 1:
-        return _not_a_parameter(path, offered)
     name = f"`{path}`" if path else "the arguments"
     if kind == "missing":
         return f"{name} is missing"

@@ -288,6 +288,28 @@ def test_checked_code_is_not_changed() -> None:
     assert args == {"words": ["one"]}
 
 
+class Aliased(BaseModel):
+    model_config = ConfigDict(populate_by_name=True)
+    query: str
+    state: Annotated[dict[str, Any], InjectedState] = Field(alias="s")
+
+
+class Noting(BaseModel):
+    hour: int
+
+    @model_validator(mode="before")
+    @classmethod
+    def _notes(cls, data: Any) -> Any:
+        return {**data, "seen": True}
+
+
+@pytest.mark.req("B5")
+def test_an_injected_field_is_refused_by_its_alias_too_and_a_validator_may_add_what_the_schema_ignores() -> None:
+    assert fault_in(modelled(Aliased), {"query": "a"}) is None
+    assert "`s` is not a parameter" in str(fault_in(modelled(Aliased), {"query": "a", "s": {"admin": True}}))
+    assert fault_in(modelled(Noting), {"hour": 9}) is None
+
+
 @pytest.mark.req("B5")
 def test_the_tools_of_an_agent_are_distinguished_by_name() -> None:
     arguments = Arguments([book, inside, from_schema(SCHEMA)])
