@@ -87,9 +87,7 @@ class ModelChoice:
             bound = self._with_tools(model.default)
             more = cast("Any", bound).kwargs if isinstance(bound, RunnableBindingBase) else {}
         elif tools:
-            if not _binds_tools(model):
-                raise ValueError(f"{type(model).__name__} cannot bind tools: use another model or protocol='json'")
-            return cast("Model", cast("Any", model).bind_tools(list(tools), **more))
+            return _bind_tools(model, tools, more)
         return model.bind(**more) if more else model
 
     def _name_from(self, context: Any) -> str:
@@ -212,6 +210,15 @@ def _model_index(sequence: RunnableSequence[Any, Any]) -> int:
 def can_call_tools(model: Any) -> bool:
     """Whether a model can call tools natively: it is bound to some, or its class knows how to bind them."""
     return bound_names(model) is not None or all(_binds_tools(inner) for inner in chat_models_in(model))
+
+
+def _bind_tools(model: Model, tools: ToolSpecs, more: dict[str, Any]) -> Model:
+    try:
+        return cast("Model", cast("Any", model).bind_tools(list(tools), **more))
+    except (NotImplementedError, AttributeError):  # a wrapper may pass it on, so its class does not show it
+        if _binds_tools(model):
+            raise
+        raise ValueError(f"{type(model).__name__} cannot bind tools: use another model or protocol='json'") from None
 
 
 def _binds_tools(model: Any) -> bool:
