@@ -149,8 +149,8 @@ def _needs_await(tool: BaseTool | None, fault: BaseException) -> bool:
     if "sync invocation" in str(fault):
         return True
     # A class of the caller whose sync method says that it has none.
-    *_, (raised_in, _) = walk_tb(fault.__traceback__)
-    is_in_run = raised_in.f_code.co_name == "_run"
+    raised_in = [frame.f_code.co_name for frame, _ in walk_tb(fault.__traceback__)][-1:]
+    is_in_run = raised_in == ["_run"]
     return is_in_run and tool is not None and type(tool)._arun is not BaseTool._arun
 
 

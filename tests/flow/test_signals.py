@@ -280,6 +280,14 @@ def test_the_only_fault_in_a_task_group_is_classified_retried_and_reported_like_
 
 
 @pytest.mark.req("A5")
+def test_an_exception_that_was_never_raised_by_itself_is_an_error_of_the_tool(run, desk):
+    faults = [ExceptionGroup("unhandled errors", [NotImplementedError("no such mode")]), "eleven"]
+    desk.answers = lambda _: faults.pop(0)
+    seen = run(RoleModel([call("search", query="Tuesday"), say("11:00")], reflection()), [desk.search])
+    assert "no such mode" in seen.outcome.failures[0].evidence
+
+
+@pytest.mark.req("A5")
 def test_a_tool_is_called_again_only_after_the_time_its_server_names(run, desk):
     response = httpx.Response(429, headers={"Retry-After": "0.4"})
     faults = [httpx.HTTPStatusError("busy", request=httpx.Request("GET", "http://x"), response=response), "eleven"]
