@@ -93,6 +93,8 @@ def test_a_secret_between_characters_that_no_space_separates_is_masked(secret: s
         ("用AKIAIOSFODNN7EXAMPLE签名", "用[secret]签名"),
         ("先用DE89370400440532013000付款", "先用[account]付款"),
         ("۔Bearer abcdefghijklmnop1234567890", "۔Bearer [secret]"),
+        ("请求头：Bearer abcdefghijklmnop1234567890", "请求头：Bearer [secret]"),
+        ("邮箱：ada@firma.example", "邮箱：[mail]"),
     ],
 )
 def test_the_words_beside_a_secret_stay_where_no_space_separates_them(text: str, masked: str) -> None:

@@ -45,11 +45,12 @@ STOP_BIGRAMS = word_set(
 UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 """Thai, Lao, Burmese, Khmer, Japanese, Chinese and Korean characters, which are written without spaces or nearly so."""
 
-LETTERS = r"A-Za-z0-9_\u00c0-\u0dff\u10a0-\u177f\u1800-\u1fff\uff10-\uff5a"
+LETTERS = r"A-Za-z0-9_\u00c0-\u0dff\u10a0-\u177f\u1800-\u1fff\uff10-\uff19\uff21-\uff3a\uff41-\uff5a"
 """What words consist of in the other scripts. The ranges are read faster than `\\w` without the characters above."""
 
-EDGE = rf"(?:\b|(?<=[{UNSPACED}])(?![{UNSPACED}])(?=\w)|(?<=\w)(?<![{UNSPACED}])(?=[{UNSPACED}]))"
-"""The edge of a word, also where an unspaced character stands beside it: there `\\b` does not match."""
+_OTHER_SCRIPT = r"[^\W\x00-\u024f]"
+EDGE = rf"(?-i:\b|(?<={_OTHER_SCRIPT})(?=[0-9A-Za-z_])|(?<=[0-9A-Za-z_])(?={_OTHER_SCRIPT}))"
+"""The edge of a word, also beside a letter of another script, where `\\b` does not match."""
 
 MARKS = r"\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u0652\u0900-\u0963\u0966-\u0dff"
 """Accents, the points of Hebrew and Arabic, and the scripts of India with their vowel signs, which `\\w` leaves out."""
