@@ -48,7 +48,8 @@ def summarize(error: BaseException) -> str:
     """An exception in one line: what a validator says, else its first paragraph."""
     invalid = error if isinstance(error, ValidationError) else error.__cause__
     if isinstance(invalid, ValidationError):
-        return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}".lstrip(": ") for e in invalid.errors())
+        faults = ((".".join(map(str, e["loc"])), e["msg"].removeprefix("Value error, ")) for e in invalid.errors())
+        return "; ".join(f"{where}: {what}".lstrip(": ") for where, what in faults)
     text = " ".join(str(error).strip().split("\n\n")[0].split())
     return text if len(text) <= MAX_ERROR else f"{text[:MAX_ERROR]}…"
 

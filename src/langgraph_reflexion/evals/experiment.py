@@ -43,7 +43,7 @@ class Experiment:
     judge: SkipValidation[BaseChatModel | None] = None
     """Judges the answers. Without it they are compared with the right ones."""
     reflector: SkipValidation[BaseChatModel | None] = None
-    check: Callable[..., Any] | None = None
+    check: SkipValidation[Callable[..., Any] | None] = None
     """A check of (answer, run) instead of each task's own. `run.context.task` is the task."""
     tools: Any = None
     """Tools of the ReAct set-ups. By default, a search over each task's passages."""

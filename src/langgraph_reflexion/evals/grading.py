@@ -25,6 +25,8 @@ def check_for(task: Task, judge: Any = None) -> Check:
             return check if argument is not None else replace(check, judge=_without_reasons(check.judge))
         if kind == "test_cases":
             return checks.test_cases(argument)
+        if kind == "contains_all" and not isinstance(argument, list):
+            raise ValueError(f"`contains_all` is a list of texts, got {argument!r}")
         if kind == "exact":
             argument = str(task.answer if argument is None else argument)
         check = getattr(checks, kind)(argument)
