@@ -32,7 +32,14 @@ from langgraph_reflexion.nodes.models.transcript import (
 )
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Action, Decision
-from langgraph_reflexion.text.json_text import after_thinking, fold_key, without_thinking
+from langgraph_reflexion.text.json_text import (
+    Parsed,
+    UnreadableError,
+    after_thinking,
+    fold_key,
+    only_value,
+    without_thinking,
+)
 
 QUOTED = 4_000
 """Characters of an invalid reply that are shown to the model again."""
@@ -145,8 +152,9 @@ def _written_object(text: str) -> dict[str, Any] | None:
     """The call as open models write it, which some servers do not parse: only `{"name": …, "arguments": {…}}`."""
     if "name" not in text or not text.rstrip().endswith(("}", "```", "</tool_call>")):
         return None
-    with suppress(ValueError, RecursionError):
-        value = json.loads(_CALL_MARKS.sub("", after_thinking(text).rpartition("<tool_call>")[2]))
+    with suppress(UnreadableError):
+        found = only_value(_CALL_MARKS.sub("", after_thinking(text).rpartition("<tool_call>")[2]).strip())
+        value = found.value if isinstance(found, Parsed) else None
         if isinstance(value, dict) and value.keys() <= {"type", "id", "name", "arguments", "parameters"}:
             return value if isinstance(value.get("arguments", value.get("parameters")), dict) else None
     return None

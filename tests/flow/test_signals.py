@@ -51,6 +51,7 @@ SIGNALS_OF_THE_LOOP: list[tuple[Signal, list[Any], dict[str, int]]] = [
             ["parse_error"],
         ),
         ('```json\n{"name": "search", "parameters": {"query": "Tuesday"}}\n```', ["parse_error"]),
+        ('{"name": "search", "arguments": {"query": "Tuesday\nmorning"}}', ["parse_error"]),
         ('{"name": "hourly", "parameters": {"query": "Tuesday"}}', []),
         ('{"name": "search", "parameters": {}, "description": "finds hours"}', []),
         ('A call is {"name": "search", "arguments": {"query": "Tuesday"}}', []),

@@ -100,9 +100,9 @@ def read_json(text: str) -> Any:
             return json.loads(text, object_pairs_hook=unique_keys, parse_constant=int, parse_float=_finite)
     try:
         text = after_thinking(text)
-        all_of_it = _only_value(text)
+        all_of_it = only_value(text)
         found = all_of_it if isinstance(all_of_it, Parsed) else None
-        found = found or _largest(_only_value(fence[1]) for fence in _FENCE.finditer(text))
+        found = found or _largest(only_value(fence[1]) for fence in _FENCE.finditer(text))
         if found is None:
             values = list(values_in(text))
             if values and isinstance(last := values[-1], Broken) and last.certain:
@@ -165,7 +165,7 @@ def values_in(text: str) -> Iterator[Parsed | Broken]:
         at = found.end
 
 
-def _only_value(text: str) -> Parsed | Broken:
+def only_value(text: str) -> Parsed | Broken:
     """Return the value that the whole text is, also a number or a string. Raises `UnreadableError`."""
     found = _Reader(text).value_at(0)
     if isinstance(found, Parsed) and (end := _blank_end(text, found.end)) < len(text):
