@@ -70,7 +70,7 @@ def stats(shelf: Shelf) -> Plan[dict[str, Any]]:
         "episodes": ended,
         "uplift": _counted(map(_uplift_word, uplifts)),
         "topics": {
-            label.removeprefix(TOPIC): {"won": results[label].won, "lost": results[label].lost}
+            label.removeprefix(TOPIC): {"won": int(results[label].won), "lost": int(results[label].lost)}
             for label in labels
             if any(results[label])
         },

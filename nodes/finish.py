@@ -225,13 +225,14 @@ def _final_attempt(state: State, ending: Ending) -> Attempt | None:
 
 def _episode(parts: Parts, state: State, outcome: Outcome) -> Episode:
     success = {"success": True, "failure": False}.get(outcome.status)
+    recalled = [found.lesson.id for found in state["recalled"]]
     return Episode(
         id=outcome.run_id,
         task=bounded(task_in(state), MAX_TASK),
         success=success,
         score=outcome.score,
         shown=outcome.lessons_used,
-        withheld=[found.lesson.id for found in state["recalled"] if found.lesson.id not in outcome.lessons_used],
+        withheld=list(dict.fromkeys(id for id in recalled if id not in outcome.lessons_used)),
         written=outcome.lessons_written,
         failed=[
             *(found.lesson.id for found in state["recalled"] if has_failed(found, outcome.failures)),
