@@ -113,7 +113,7 @@ def read_lines(place: Place) -> list[str]:
 def load(shelf: Shelf, place: Place, strict: bool, untrusted: bool) -> Plan[Loaded]:
     """Add all new lessons of a file, or none. With `strict` an invalid line raises an error that names it.
 
-    A database gets more than 8,000 lessons in several batches. If one fails, load the file again.
+    A database gets more than 5,000 lessons in several batches. If one fails, load the file again.
     """
     lines: list[str] = yield in_thread(lambda: read_lines(place))
     lessons, skipped = _parse_lines(shelf, lines, strict, untrusted)

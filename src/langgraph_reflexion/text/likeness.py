@@ -167,7 +167,7 @@ def same(a: str, b: str) -> bool:
     decisive = [set(re.findall(r"[a-z]+", text.folded)) & _DECISIVE_WORDS for text in (first, second)]
     if decisive[0] != decisive[1] or len(_NEGATION.findall(a)) != len(_NEGATION.findall(b)):
         return False
-    return not (opposed(first, second) or _rearranged(a, b))
+    return not (opposed(first, second) or _contrast(first, second) or _rearranged(a, b))
 
 
 def in_common(texts: Sequence[str]) -> str:
