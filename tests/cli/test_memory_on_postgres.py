@@ -93,6 +93,6 @@ def test_a_connection_that_the_server_closed_is_replaced(address):
     with open_store(address, create=True) as store:
         store.put(("team",), "a", {"n": 1})
         with psycopg.connect(os.environ[POSTGRES], autocommit=True) as connection:
-            others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+            others = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s"
             connection.execute(others, [address.rpartition("/")[2].partition("?")[0]])
         assert store.get(("team",), "a").value == {"n": 1}

@@ -71,7 +71,8 @@ def test_a_reflection_that_stays_unreadable_is_dropped_counts_and_never_ends_the
     [told] = seen.told("reflection")
     assert told["dropped"] == "unreadable"
     assert told["reason"], "it is said why"
-    assert seen.outcome.usage.reflection.calls == 2
+    lost = isinstance(spoilt, ConnectionError)  # a lost call that is repeated is one call
+    assert seen.outcome.usage.reflection.calls == (1 if lost else 2)
 
 
 @pytest.mark.req("C2", "C3")
