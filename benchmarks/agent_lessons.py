@@ -11,7 +11,6 @@ the agent; then the runs of the agent that were accepted, that reflected, and th
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 from random import Random
@@ -23,7 +22,7 @@ from langgraph.store.memory import InMemoryStore
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from lessons import WORLDS, keep_what_is_read, play
+from lessons import WORLDS, keep_what_is_read, play, read_options
 from stream.memories import Memory, Ours
 from stream.world import Advice, Odds, Task, World
 
@@ -94,16 +93,7 @@ def by_agent(odds: Odds, seed: int, tasks: int) -> Figures:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--tasks", type=int, default=300)
-    parser.add_argument("--worlds", default=";".join(PLAYED), help="names, with semicolons between")
-    parser.add_argument("--short", action="store_true", help="one world, one seed, 150 tasks")
-    given = parser.parse_args()
-    names = [name for name in WORLDS if name in given.worlds.split(";")]
-    seeds, tasks = range(given.seeds), given.tasks
-    if given.short:
-        names, seeds, tasks = names[:1], range(1), 150
+    names, seeds, tasks, short = read_options(__doc__, PLAYED, seeds=3, tasks=300)
     print(f"A simulation with a scripted model: {tasks} tasks, {len(seeds)} seeds.\n")
     print(f"{'':24}no memory  the book  the agent  accepted  reflected  held back")
     keep_what_is_read()
@@ -117,7 +107,7 @@ def main() -> int:
             f"{mean.accepted:9.1f}%{mean.reflected:10.1f}%{mean.held:10.1f}%",
             flush=True,
         )
-        if given.short and mean.first - alone < (book - alone) / 2:
+        if short and mean.first - alone < (book - alone) / 2:
             print("The agent must gain at least half of what the book alone gains.")
             return 1
     return 0

@@ -16,11 +16,12 @@ import functools
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from types import FunctionType
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -94,17 +95,30 @@ def play(make: Callable[[World], Memory], odds: Odds, seed: int, tasks: int) -> 
     return 100 * total / tasks
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=4)
-    parser.add_argument("--tasks", type=int, default=1000)
-    parser.add_argument("--worlds", default=";".join(WORLDS), help="names, with semicolons between")
+class Wanted(NamedTuple):
+    """What is to be played."""
+
+    worlds: list[str]
+    seeds: range
+    tasks: int
+    short: bool
+
+
+def read_options(about: str | None, worlds: Iterable[str], seeds: int, tasks: int) -> Wanted:
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=seeds)
+    parser.add_argument("--tasks", type=int, default=tasks)
+    parser.add_argument("--worlds", default=";".join(worlds), help="names, with semicolons between")
     parser.add_argument("--short", action="store_true", help="one world, one seed, 150 tasks")
     given = parser.parse_args()
     names = [name for name in WORLDS if name in given.worlds.split(";")]
-    seeds, tasks = range(given.seeds), given.tasks
-    if given.short:
-        names, seeds, tasks = names[:1], range(1), 150
+    return (
+        Wanted(names[:1], range(1), 150, True) if given.short else Wanted(names, range(given.seeds), given.tasks, False)
+    )
+
+
+def main() -> int:
+    names, seeds, tasks, _ = read_options(__doc__, WORLDS, seeds=4, tasks=1000)
     print(f"A simulation without a model: {tasks} tasks, {len(seeds)} seeds. Points above no memory.\n")
     print(f"{'':24}alone   ours          best simple memory               difference   perfect    closed")
     keep_what_is_read()
