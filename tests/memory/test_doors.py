@@ -144,17 +144,19 @@ class RolledBackError(Exception):
     sqlstate = "40P01"
 
 
-class RollsBack(InMemoryStore):
-    """A database that rolls back every other write."""
+class Failing(InMemoryStore):
+    """A database in which the first of every `of` writes fails."""
 
-    writes = 0
+    def __init__(self, fault: Exception, of: int) -> None:
+        super().__init__()
+        self.fault, self.of, self.writes = fault, of, 0
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         given = list(ops)
         if any(isinstance(op, PutOp) for op in given):
             self.writes += 1
-            if self.writes % 2:
-                raise RolledBackError("deadlock detected")
+            if self.writes % self.of == 1 % self.of:
+                raise self.fault
         return super().batch(given)
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -163,7 +165,7 @@ class RollsBack(InMemoryStore):
 
 @pytest.mark.req("O1")
 async def test_a_batch_that_a_database_rolled_back_is_sent_again(caplog: pytest.LogCaptureFixture) -> None:
-    book = LessonBook(RollsBack())
+    book = LessonBook(Failing(RolledBackError("deadlock detected"), of=2))
     lesson = book.add(a_rule()).lesson
     assert lesson is not None
     await book.acredit(Episode(id="r", task="t", success=True, shown=[lesson.id]))
@@ -172,17 +174,7 @@ async def test_a_batch_that_a_database_rolled_back_is_sent_again(caplog: pytest.
 
 
 def test_a_write_to_a_store_without_an_index_is_not_repeated_without_vectors(caplog: pytest.LogCaptureFixture) -> None:
-    class Down(InMemoryStore):
-        writes = 0
-
-        def batch(self, ops: Iterable[Op]) -> list[Result]:
-            given = list(ops)
-            if any(isinstance(op, PutOp) for op in given):
-                self.writes += 1
-                raise ConnectionError("the database is down")
-            return super().batch(given)
-
-    store = Down()
+    store = Failing(ConnectionError("the database is down"), of=1)
     with pytest.raises(ConnectionError, match="the database is down"):
         LessonBook(store).add(a_rule())
     assert store.writes == 1
