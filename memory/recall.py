@@ -111,7 +111,7 @@ FEW_BOUND = 3
 CANDIDATES = 30
 """Lessons whose score is computed: those that share most words with the query."""
 
-FEW = 3
+FEW_OF_TOPIC = 3
 """So many lessons of a topic are offered also if they are all there are: as many as a run is shown. In the 18 worlds of
 `benchmarks/natural.py` this solves up to 0.3 points more, and nowhere less."""
 
@@ -467,7 +467,7 @@ def _of_custom_topic(index: Index, topic: str, scores: Mapping[str, float]) -> l
         return []
     live = [item for item in index.items.values() if is_live(item)]
     found = [item for item in live if item.value.get("topic") == topic]
-    if len(found) > FEW and 2 * len(found) >= len(live):
+    if len(found) > FEW_OF_TOPIC and 2 * len(found) >= len(live):
         return []
     found.sort(key=lambda item: (str(item.value.get("created_at")), item.key), reverse=True)
     return sorted(found, key=lambda item: (-scores.get(item.key, 0.0), item.value["status"] != "active"))
