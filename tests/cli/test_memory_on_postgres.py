@@ -92,7 +92,8 @@ def test_a_connection_that_the_server_closed_is_replaced(address):
 
     with open_store(address, create=True) as store:
         store.put(("team",), "a", {"n": 1})
-        with psycopg.connect(os.environ[POSTGRES], autocommit=True) as connection:
-            others = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s"
-            connection.execute(others, [address.rpartition("/")[2].partition("?")[0]])
+        with psycopg.connect(address) as connection:
+            others = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            others += " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            assert connection.execute(others).fetchone() == (True,)
         assert store.get(("team",), "a").value == {"n": 1}
