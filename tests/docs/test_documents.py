@@ -12,6 +12,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -325,9 +326,9 @@ def test_the_reference_has_every_public_name_once() -> None:
     reference = (ROOT / "docs/reference.md").read_text(encoding="utf-8")
     names = re.findall(r"^::: langgraph_reflexion\.([\w.]+)$", reference, re.MULTILINE)
     of_checks = [name.removeprefix("checks.") for name in names if name.startswith("checks.")]
-    assert sorted(of_checks) == sorted(checks.__all__)
+    assert Counter(of_checks) == Counter(checks.__all__)
     others = [name.rpartition(".")[2] for name in names if not name.startswith(("checks.", "testing."))]
-    assert sorted(others) == sorted(langgraph_reflexion.__all__)
+    assert Counter(others) == Counter(langgraph_reflexion.__all__)
 
 
 # ---------------------------------------------------------------- the site
