@@ -105,7 +105,7 @@ class Budget:
         if reflecting is not None:
             new["reflecting"] = (Usage(**tally["reflecting"]) + reflecting).model_dump(exclude_defaults=True)
         for name, more in counts.items():
-            new[name] = tally[name] + more  # type: ignore[literal-required]
+            new[name] = cast("int", tally.get(name, 0)) + more  # type: ignore[literal-required]
         return new
 
     def cost(self, prompt: Sequence[BaseMessage], reply: Reply) -> Usage:

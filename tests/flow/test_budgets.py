@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from langgraph_reflexion import Limits, MemoryPolicy, create_reflexion_agent
 from langgraph_reflexion.nodes import recall
+from langgraph_reflexion.nodes.budget import Budget, new_tally
 from langgraph_reflexion.testing import RoleModel, call, calls, reflection, say
 from text_only import TextOnlyRoleModel
 
@@ -350,3 +351,9 @@ def test_a_topics_function_that_hangs_costs_a_part_of_the_time_and_not_the_answe
         done.set()
     assert (result["outcome"].answer, result["outcome"].stop_reason) == ("11:00", "unchecked")
     assert result["outcome"].seconds < 4
+
+
+def test_a_count_that_an_older_version_did_not_keep_starts_at_zero():
+    tally = new_tally(0)
+    del tally["meta"]
+    assert Budget(Limits(), Clock()).tally({"tally": tally, "resumed_at": 0.0}, meta=1)["meta"] == 1
