@@ -162,6 +162,7 @@ class Check:
     name: str
     judge: Judge
     asks_model: bool = False
+    """Whether it is expensive, so it runs last."""
     wants_model: bool = False
     """Whether it uses the agent's model, `run.model`."""
     asks_person: bool = False
