@@ -246,7 +246,7 @@ REACH = 3
 """Words between which two still count as neighbours: a filler after each third word, or a missing word."""
 
 MAX_FOREIGN = 200_000
-"""Characters of foreign text that are compared, the newest first: bounds the time at the end of a long run."""
+"""Characters of foreign text that are compared: bounds the time at the end of a long run."""
 
 SHORT = 4
 """Maximum words of a sentence that is also compared together with the short ones beside it. Of
@@ -413,14 +413,25 @@ def _shared_run(text: _Text, unit: Sequence[str]) -> list[str]:
 
 def _units(texts: Iterable[str]) -> Iterator[str]:
     """Each sentence of these texts, decoded too, and each of its clauses."""
-    left = MAX_FOREIGN
-    for given in texts:
-        text, plain = visible(given[:left])[:left], visible(unescaped(given[:left]))[:left]
-        left -= len(text)
+    for given in _parts(texts):
+        text, plain = visible(given), visible(unescaped(given))
         for version in dict.fromkeys((text, plain, _INLINE.sub(r"\1", plain), *map(visible, decoded(text)))):
             for sentence in _SENTENCE.split(version):
                 yield from _clauses(sentence)
         yield from _across_breaks(plain)
+
+
+def _parts(texts: Iterable[str]) -> Iterator[str]:
+    """What is compared of these texts: short ones whole and, if all are too long, both ends of the longest.
+
+    A reflection reads the same of a long conversation, so no long text hides another from the comparison.
+    """
+    left, by_length = MAX_FOREIGN, sorted(dict.fromkeys(texts), key=len)
+    for i, text in enumerate(by_length):
+        most = left // (len(by_length) - i)
+        left -= min(len(text), most)
+        head, tail = text[: most * 3 // 4], text[max(len(text) - most // 4, 0) :]
+        yield from (head, tail) if len(text) > most else [text]
 
 
 def _across_breaks(text: str) -> Iterator[str]:
