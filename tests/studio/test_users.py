@@ -62,6 +62,13 @@ async def test_the_handler_of_the_store_lets_each_user_reach_their_own_memory_al
     assert refused.value.status_code == 403
 
 
+@pytest.mark.parametrize("name", ["lessons", "episodes", "evidence", "notebook"])
+async def test_a_user_with_the_name_of_a_collection_does_not_reach_the_memory_that_users_share(name: str) -> None:
+    ctx = SimpleNamespace(user=SimpleNamespace(identity=name))
+    with pytest.raises(Auth.exceptions.HTTPException, match="Only your own memory"):
+        await own_memory()(ctx, {"namespace": ("reflexion", "planner", name)})
+
+
 def test_a_namespace_that_all_users_share_is_refused() -> None:
     with pytest.raises(ValueError, match="user_id"):
         own_memory(("team",))
