@@ -46,8 +46,9 @@ from langgraph_reflexion.state import (
 from langgraph_reflexion.text.likeness import same
 from langgraph_reflexion.text.task import GENERAL
 
-PROVIDER_RESULTS = ("output", "outputs", "results", "annotations", "citations")
-"""Fields of OpenAI's and Anthropic's blocks that contain a built-in tool's result or a cited text."""
+PROVIDER_RESULTS = ("output", "outputs", "results", "error", "tools", "annotations", "citations")
+"""Fields of OpenAI's and Anthropic's blocks that contain a built-in tool's result, an MCP server's tools, or a cited
+text."""
 CLAUSES = re.compile(r"(?<=[.;,!?])\s+|(?<=[。；，！？])")
 
 
@@ -377,5 +378,6 @@ def _provider_results(message: AIMessage) -> Iterator[Any]:
     content = message.content if isinstance(message.content, list) else []
     for block in (*content, *(message.additional_kwargs.get("tool_outputs") or ())):
         if isinstance(block, dict):
-            is_result = str(block.get("type")).endswith("tool_result")
+            block = block["value"] if isinstance(block.get("value"), dict) else block  # LangChain's `non_standard`
+            is_result = str(block.get("type")).endswith("_result")
             yield block if is_result else [block.get(name) for name in PROVIDER_RESULTS]

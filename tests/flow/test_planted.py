@@ -232,6 +232,10 @@ def test_a_lesson_set_aside_comes_back_only_by_a_person(run, protocol, store, ne
         {"type": "web_search_tool_result", "tool_use_id": "1", "content": [{"title": "Hotels", "text": PLANTED}]},
         {"type": "mcp_call", "name": "hotels", "arguments": "{}", "output": PLANTED},
         {"type": "text", "text": "", "citations": [{"url": "https://h.example", "cited_text": PLANTED}]},
+        {"type": "mcp_call", "name": "hotels", "arguments": "{}", "output": None, "error": PLANTED},
+        {"type": "mcp_list_tools", "server_label": "hotels", "tools": [{"name": "find", "description": PLANTED}]},
+        {"type": "code_execution_result", "code_execution_result": PLANTED, "outcome": 1},
+        {"type": "non_standard", "value": {"type": "mcp_call", "name": "hotels", "output": PLANTED}},
     ],
     ids=lambda page: page["type"],
 )
