@@ -35,7 +35,7 @@ _DATA = re.compile(r"[!-~]{2000,}")
 _SHORTENED = 400
 """Characters left of a shortened observation: enough to see what it was."""
 _TAG = re.compile(
-    r"<(?=[\s/\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*"
+    r"<(?=[^\w<]*"  # also signs that no reader sees
     r"(?:task|decision|failure|transcript|earlier|attempts|lessons?|patch|hint|answer|feedback|tools|instructions|observations)\b)",
     re.IGNORECASE,
 )
@@ -235,7 +235,7 @@ def transcript(messages: Sequence[AnyMessage], most: int) -> str:
     for i, message in enumerate(short, 1):
         calls = "".join(f"\n  calls {call_text(call)}" for call in getattr(message, "tool_calls", []))
         name = f" {message.name}" if isinstance(message, ToolMessage) and message.name else ""
-        content = readable(message).replace("\n", "\n    ")  # no line of a tool's text looks like a message
+        content = "\n    ".join(readable(message).splitlines())  # no line of a tool's text looks like a message
         lines.append(f"[m{i}] {message.type}{name}: {content}{calls}")
     text = "\n".join(lines)
     # Characters are not tokens: some scripts need several times as many tokens.
