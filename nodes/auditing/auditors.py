@@ -55,7 +55,7 @@ _POLITE = re.compile(
 )
 """The beginning of a question that asks to forget something."""
 _SEAM = re.compile(rf"[\W_]+|(?<=[{UNSPACED}])(?=[a-z0-9])|(?<=[a-z0-9])(?=[{UNSPACED}])")
-_QUOTED = re.compile(r"(?<!\w)[\"'“‘「][^\"'”’」]*[\"'”’」](?!\w)")
+_QUOTED = re.compile(r"(?<!\w)[\"'“‘「][^\"'“‘「”’」]*[\"'”’」](?!\w)")
 
 
 @dataclass(frozen=True)

@@ -320,6 +320,17 @@ def test_a_memory_is_forgotten_where_the_users_own_sentence_asks_for_it_by_name(
         assert book.restore(book.lessons()[0].id).status == "candidate"
 
 
+@pytest.mark.req("H11", "K5")
+def test_a_message_of_quotation_marks_is_searched_quickly_for_a_memory_to_forget(on, book):
+    made = after_run(
+        on.Cast(memories=[{"memories": [on.MEMORY]}, {"memories": [], "forget": ["kebab-case"]}]), memory=book
+    )
+    made.audit(on.TALK)
+    began = time.process_time()
+    assert made.audit([HumanMessage("Forget " + "“" * 30_000), AIMessage("ok")])["forgotten"] == []
+    assert time.process_time() - began < 2
+
+
 @pytest.mark.req("H2", "H11")
 def test_a_memory_that_a_person_deletes_during_the_audit_costs_no_other_memory(on, book):
     kept = book.add(
