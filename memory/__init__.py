@@ -10,10 +10,10 @@ from langgraph_reflexion.memory.exchange import Loaded
 from langgraph_reflexion.memory.findings import finding_of
 from langgraph_reflexion.memory.gate import concrete, refusal
 from langgraph_reflexion.memory.index import Indexes
+from langgraph_reflexion.memory.models import topic_for
 from langgraph_reflexion.memory.notebook import ErrorNotebook
 from langgraph_reflexion.memory.recall import Found
 from langgraph_reflexion.memory.screening import Foreign, screen, suspicion
-from langgraph_reflexion.memory.shelf import topic_for
 from langgraph_reflexion.memory.writing import Written
 
 __all__ = [

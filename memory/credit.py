@@ -17,7 +17,8 @@ from langgraph_reflexion.memory.forget import remove_forgotten
 from langgraph_reflexion.memory.gate import MAX_VALUES
 from langgraph_reflexion.memory.index import names_any_task, task_words, tasks_of
 from langgraph_reflexion.memory.items import TASKS, StoredLesson, failure_of, parse_item, stored_lesson
-from langgraph_reflexion.memory.shelf import COUNTED, MARKS, Shelf, is_undone, time_in, topic_for
+from langgraph_reflexion.memory.models import topic_for
+from langgraph_reflexion.memory.shelf import COUNTED, MARKS, Shelf, is_undone, time_in
 from langgraph_reflexion.memory.upkeep import drop_old, is_due, sum_up_runs
 from langgraph_reflexion.schemas import CUT_SHORT, Episode, Lesson, LessonStatus, Reflection
 from langgraph_reflexion.text import draw, hash_of

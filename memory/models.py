@@ -1,4 +1,4 @@
-"""Ask a chat model, or a caller's function, for a text: for the wording of a pattern and for a guard's objection."""
+"""Ask a chat model, or a caller's function: for the wording of a pattern, a guard's objection, or a task's topic."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from langgraph_reflexion.driver import Wait, call_function, model_named, silent_config
+from langgraph_reflexion.context import MemoryPolicy
+from langgraph_reflexion.driver import Wait, Waits, call_function, model_named, silent_config
 from langgraph_reflexion.memory.access import Plan
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import SHOWN, Lesson
+from langgraph_reflexion.text.task import GENERAL, topic_of
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +59,23 @@ def wording(model: Any, lessons: Sequence[Lesson], prompts: Prompts) -> Plan[str
     except Exception as fault:  # noqa: BLE001 - a model is anybody's code
         logger.warning("Distilled without a model: %s: %s", type(fault).__name__, fault)
         return None
+
+
+def topic_for(task: str, policy: MemoryPolicy, seconds: float | None = None) -> Waits[str]:
+    """The topic of a task: what the policy's own function says within `seconds`, else what its words do."""
+    if policy.topics is not None:
+        try:
+            found = yield call_function("The function given as `topics`", policy.topics, task).within(seconds)
+            if not isinstance(found, str | None):
+                raise TypeError(f"it must return a word, got {found!r}")
+            return found or GENERAL
+        except Exception as fault:  # noqa: BLE001 - a caller's function must not cost the run
+            logger.warning(
+                "The topic comes from the built-in classifier, because `topics` failed: %s: %s",
+                type(fault).__name__,
+                fault,
+            )
+    return topic_of(task)
 
 
 def check_model(model: Any) -> None:

@@ -30,8 +30,9 @@ from langgraph_reflexion.memory.evidence import LIVE
 from langgraph_reflexion.memory.gate import LENGTHS, one_line
 from langgraph_reflexion.memory.index import ANY_REQUEST, Entry, Index, Noise, searchable, words_of
 from langgraph_reflexion.memory.items import StoredLesson, fingerprints, is_live, trigger_in
+from langgraph_reflexion.memory.models import topic_for
 from langgraph_reflexion.memory.screening import suspicion
-from langgraph_reflexion.memory.shelf import Shelf, time_in, topic_for
+from langgraph_reflexion.memory.shelf import Shelf, time_in
 from langgraph_reflexion.schemas import Failure, Lesson, Trigger
 from langgraph_reflexion.text.task import FURTHER, GENERAL, NAMES, TOPICS, sentences, specific_words
 from langgraph_reflexion.text.tokens import STOP_WORDS, function_words

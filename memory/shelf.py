@@ -16,7 +16,7 @@ from typing import Any
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace
-from langgraph_reflexion.driver import Waits, call_function, either
+from langgraph_reflexion.driver import either
 from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.access import (
     FORGOTTEN,
@@ -51,7 +51,7 @@ from langgraph_reflexion.memory.items import (
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Episode, Lesson, LessonStatus
 from langgraph_reflexion.text.literals import mask_secrets
-from langgraph_reflexion.text.task import GENERAL, LONG_TASK, topic_of
+from langgraph_reflexion.text.task import LONG_TASK
 
 logger = logging.getLogger(__name__)
 
@@ -396,23 +396,6 @@ def time_in(mark: Any) -> datetime | None:
     except (TypeError, ValueError):
         return None
     return time if time.tzinfo is not None else None
-
-
-def topic_for(task: str, policy: MemoryPolicy, seconds: float | None = None) -> Waits[str]:
-    """The topic of a task: what the policy's own function says within `seconds`, else what its words do."""
-    if policy.topics is not None:
-        try:
-            found = yield call_function("The function given as `topics`", policy.topics, task).within(seconds)
-            if not isinstance(found, str | None):
-                raise TypeError(f"it must return a word, got {found!r}")
-            return found or GENERAL
-        except Exception as fault:  # noqa: BLE001 - a caller's function must not cost the run
-            logger.warning(
-                "The topic comes from the built-in classifier, because `topics` failed: %s: %s",
-                type(fault).__name__,
-                fault,
-            )
-    return topic_of(task)
 
 
 def as_recorded(value: dict[str, Any], evidence: Evidence) -> dict[str, Any]:
