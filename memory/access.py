@@ -43,13 +43,13 @@ PAGE = 5000
 """Items asked for at first."""
 
 TRIES = 50
-"""How often a batch is repeated that failed only because others write at the same time."""
+"""How often a batch is retried if it failed only because of other writers."""
 
 COLLECTIONS = ("lessons", "episodes", "evidence", "notebook")
 """The labels directly below a namespace."""
 
 NOTES = "~changes"
-"""Label, below `evidence`, of the notes that name the lessons that a write changed. No lesson has such an id."""
+"""Label, below `evidence`, of the notes that name the lessons a write changed. No lesson has such an id."""
 
 FORGOTTEN = "~forgotten"
 """Label, below `evidence`, of the ids of lessons that were forgotten and the hashes of their sentences."""
@@ -101,7 +101,7 @@ def both(
 
 
 def at_once(*plans: Plan[Any]) -> Plan[list[Any]]:
-    """Run several plans that only read, with one batch for the operations of all, and return their results."""
+    """Run several read-only plans, with one batch for all their operations, and return their results."""
     results: list[Any] = [None] * len(plans)
     answers: dict[int, list[Any] | None] = dict.fromkeys(range(len(plans)))
     while answers:
@@ -142,7 +142,7 @@ def items_below(namespace: Namespace) -> Plan[list[Item]]:
 def count(namespace: Namespace, known: int) -> Plan[int]:
     """The number of items in this namespace and those nested in it, which is at least `known`.
 
-    It asks for single items at growing offsets, then between the last two: a few dozen requests for any number.
+    It asks for single items at growing offsets, then bisects: a few dozen requests for any number.
     """
     least, most = known, 2 * known
     while (yield [SearchOp(namespace, None, 1, most)])[0]:

@@ -19,7 +19,7 @@ from langgraph_reflexion.text.likeness import Advice, likeness, opposed
 from langgraph_reflexion.text.tokens import count_tokens
 
 SHARE_OF_BEST = 0.7
-"""Lowest share of the best lesson's score at which another lesson is shown as well. Set on the tuning halves of
+"""Lowest share of the best lesson's score at which another lesson is shown as well. Set on the `tune` parts of
 `benchmarks/recall.py`. Without it, its 1,187 tasks are shown 2 more lessons that fit and 26 more that do not."""
 
 SIDE_GAIN = 1 / 3
@@ -73,8 +73,8 @@ def choose(
     At the start, a lesson is held back if runs do as well without it, and is not shown beside a better one if it is
     expected to add less than `SIDE_GAIN` of what that one adds. After a failure, a lesson that lost its last run, or
     whose failure came back in it, is left out. Of several lessons for the same failure (if half of all lessons are for
-    it, on the same occasion), and of lessons that advise the opposite, only the one with the highest estimate is shown,
-    with those that give the same advice: so the run says whether that advice works.
+    it, on the same occasion), and of lessons that contradict each other, only the one with the highest estimate is
+    shown, with those that give the same advice. So the run tells whether that advice works.
     """
     values, advice = estimates.values, estimates.advice
     on_record = {found.lesson.id: found for found in fitting if not is_vouched(found)}
@@ -95,7 +95,7 @@ def choose(
     def may_join(lesson: Lesson, texts: Iterable[str]) -> bool:
         """Whether the lesson is within the budget, and neither repeats nor contradicts one of these texts."""
         fits = tokens_of(lesson) <= budget
-        return fits and not any(_conflict(read(lesson.text), read(text)) for text in texts)
+        return fits and not any(_repeats_or_contradicts(read(lesson.text), read(text)) for text in texts)
 
     places = max(policy.max_lessons - 1, 1) if offered else policy.max_lessons
     for _, lesson, _ in always:
@@ -120,7 +120,7 @@ def choose(
 
 
 def _near(fitting: Sequence[StoredLesson], scores: Mapping[str, Fit]) -> list[StoredLesson]:
-    """Those that share about as many words with the task as the best of them, and those that fit for another reason."""
+    """The lessons that share about as many words with the task as the best one, or fit for another reason."""
     words = {found.lesson.id: scores[found.lesson.id].words for found in fitting}
     least = SHARE_OF_BEST * max((shared for shared in words.values() if shared is not None), default=0.0)
     return [found for found in fitting if (shared := words[found.lesson.id]) is None or shared >= least]
@@ -140,7 +140,8 @@ def _in_order(
     waiting = [
         lesson
         for lesson in sorted((found.lesson for found in fitting), key=rank)
-        if lesson.id in vouched or not any(_conflict(read(lesson.text), read(other.text)) for other in vouched.values())
+        if lesson.id in vouched
+        or not any(_repeats_or_contradicts(read(lesson.text), read(other.text)) for other in vouched.values())
     ]
     none = frozenset[str]()
     failures = {lesson.id: none if lesson.id in vouched else scores[lesson.id].failures for lesson in waiting}
@@ -233,5 +234,5 @@ def _replaced_ids(lessons: Sequence[StoredLesson]) -> set[str]:
     return replaced
 
 
-def _conflict(text: Advice, other: Advice) -> bool:
+def _repeats_or_contradicts(text: Advice, other: Advice) -> bool:
     return likeness(text, other) >= SAME_LIKENESS or opposed(text, other)

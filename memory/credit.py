@@ -89,7 +89,7 @@ def _count(shelf: Shelf, episode: Episode) -> Plan[None]:
     rows = (run for entry in found.values() for run in entry.evidence.runs if run["run"] == episode.id)
     now = later_than_all(shelf.clock(), [item], rows)
     again = {} if item is None else {COUNTED: now.isoformat()}
-    # Stores find it by its task. What rewrites it later, an undo or a `forget`, leaves its vectors out for good.
+    # Stores find it by its task, until an undo or a `forget` writes it again without vectors.
     ops: list[Op] = [put(shelf.episodes, episode.id, episode.model_dump(mode="json") | again, ["task"])]
     known: dict[str, StoredLesson] = {}
     for id, entry in found.items():
@@ -167,7 +167,7 @@ def counted_before(run: str, episode: Episode | None, found: StoredLesson) -> di
 
 
 def later_than_all(now: datetime, items: Iterable[Item | None], runs: Iterable[Mapping[str, Any]]) -> datetime:
-    """A time later than all that was recorded in these episodes and runs: now, unless a clock went back."""
+    """A time later than any in these episodes and runs: now, unless a clock went back."""
     marks = [item.value.get(mark) for item in items if item is not None for mark in MARKS]
     times = filter(None, map(time_in, (*marks, *(run.get("at") for run in runs))))
     return max([now, *(time + timedelta(microseconds=1) for time in times)])
@@ -236,7 +236,7 @@ def _met_failure(episode: Episode, lesson: Lesson) -> bool:
 
 
 def _has_recovered(episode: Episode) -> bool:
-    """Whether something failed in the run, but no answer was rejected, and it succeeded all the same."""
+    """Whether something failed in the run, but no answer was rejected, and it still succeeded."""
     return episode.success is True and bool(episode.failures) and not _was_refused(episode)
 
 

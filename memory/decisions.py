@@ -137,7 +137,7 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
     now_known: dict[str, StoredLesson] = {}
     for batch in shelf.in_batches(groups.values()):
         now_known |= yield from shelf.write(batch)
-    yield from _with_one_value(shelf, known, now_known)
+    yield from _keep_one_value(shelf, known, now_known)
     return sorted(undone, key=lambda change: (change.at, change.id))
 
 
@@ -178,13 +178,13 @@ def _undo_change(shelf: Shelf, found: StoredLesson, id: str) -> Plan[list[Change
     changes = [change] if change in found.evidence.standing else []
     sources = _sources_of(change, found) if changes else []
     ops, undone = _revert(shelf, found, changes, {}, sources, shelf.clock(), bulk=False)
-    yield from _with_one_value(shelf, {found.lesson.id: found}, (yield from shelf.write(ops)))
+    yield from _keep_one_value(shelf, {found.lesson.id: found}, (yield from shelf.write(ops)))
     return undone
 
 
-def _with_one_value(shelf: Shelf, before: Mapping[str, StoredLesson], now: Mapping[str, StoredLesson]) -> Plan[None]:
-    """Where former values of a name are live again, supersede all values of the name but the newest of those that were
-    read, so that a second undo leaves the same one."""
+def _keep_one_value(shelf: Shelf, before: Mapping[str, StoredLesson], now: Mapping[str, StoredLesson]) -> Plan[None]:
+    """If former values of a name are live again, supersede all but the newest value that was read, so that a second
+    undo leaves the same one."""
     live = [lesson for id in before if (lesson := now.get(id, before[id]).lesson).name and lesson.status in LIVE]
     newest = {(lesson.kind, lesson.name): lesson for lesson in live}
     revived = [lesson for lesson in live if before[lesson.id].lesson.status not in LIVE]

@@ -5,10 +5,10 @@ The tasks that the same lessons fit are one kind. Both estimates are a share of 
 - without lessons: `b = (won + 2t) / (won + lost + 2)`, where `t` is the share for the whole topic;
 - with a lesson: `(won + taught + 2b) / (won + lost + taught + 2)`. Each time it is taught counts as a run won.
 
-A run that succeeded although the failure that the lesson is for occurred counts as three quarters of a run won, in
-both. Each later event reduces the weight of earlier ones to nine tenths. A lesson is worth showing as long as its
-estimate is not below the one without lessons. One that lost its last run must be clearly above it, while hardly a run
-of the topic without lessons is known.
+A run that succeeded although the lesson's failure occurred counts as three quarters of a run won, in both. Each later
+event reduces the weight of earlier ones to nine tenths. A lesson is worth showing as long as its estimate is not below
+the one without lessons. A lesson that lost its last run must be clearly above it, while hardly any run of the topic
+without lessons is known.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ DECAY = 0.9
 the worlds marked `set` in `benchmarks/lessons.py`; 0.85 to 0.93 do equally well there."""
 
 RECOVERED = 0.75
-"""What a run counts, with a lesson or without, that succeeded although the failure that the lesson is for occurred. If
-it counts as lost, a lesson that avoids the failure and lowers success stays; if as won, one that avoids it and does no
-harm is held back."""
+"""The weight of a run that succeeded although the lesson's failure occurred, with the lesson or without. If it counts
+as lost, a lesson that avoids the failure but lowers success stays; if as won, one that avoids it without harm is held
+back."""
 
 PRIOR_RUNS = 2.0
 """Assumed runs that each estimate starts with: a lesson's with the share without lessons, a kind's with the share of
@@ -42,8 +42,8 @@ win at least half of the runs that are lost without it. Set on the same worlds; 
 
 ENOUGH_RUNS = 5
 """Runs of a topic without lessons that are enough to compare with. With 5 to 12, lessons that harm on easy tasks are
-found equally well; with fewer, some of those that harm are still shown after 40 runs. More runs cost up to one point
-in worlds where lessons help. With half of the `margin`, some that harm are still shown; one and a half gains less."""
+found equally well; with fewer, some are still shown after 40 runs. More runs cost up to one point in worlds where
+lessons help. With half the `margin`, some that harm are still shown; with one and a half times, the gain is smaller."""
 
 MIN_COMPARED_RUNS = 4
 """Runs needed with a lesson, and as many without it, before its uplift is reported."""

@@ -282,8 +282,8 @@ class Evidence:
     def sum_record(self, at: str) -> Record:
         """The record that replaces the records of runs up to the time `at`.
 
-        Of several such records only the one with the last key counts. It goes on longest or, if two end at the same
-        time, has the most runs, so it contains what the others contain.
+        Of several such records only the one with the last key counts. It ends last or, if two end at the same time, has
+        the most runs, so it contains what the others contain.
         """
         many = sum(self.counts.values())
         return f"sum/{at}/{many:010d}", {"type": "sum", "at": at, **self._listed_runs()}
@@ -298,7 +298,7 @@ def runs_in(
 ) -> tuple[tuple[LessonRun, ...], Counter[str]]:
     """The latest runs one by one, and the counts of earlier ones, after these rows were added.
 
-    A row replaces the listed one of its run. If that is not listed, it may be in the counts, so the row's `instead` is
+    A row replaces the listed row of its run. A run that is not listed may be in the counts, so the row's `instead` is
     subtracted from them.
     """
     runs = {str(run["run"]): run for run in listed}

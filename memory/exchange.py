@@ -168,8 +168,8 @@ def _parse_lines(shelf: Shelf, lines: Iterable[str], strict: bool, untrusted: bo
 def _parse_line(shelf: Shelf, line: str, untrusted: bool) -> Line:
     """The lesson of one line as it will be saved. A suspicious lesson is quarantined, whatever its status in the line.
 
-    Only the text of an untrusted lesson is kept, and that it was quarantined, not its record, any other status, its
-    origin, failures, tasks or name: an entry with that name would be replaced.
+    Of an untrusted lesson, only the text and a quarantine are kept, not its record, any other status, its origin,
+    failures, tasks or name, which would replace the entry of that name.
     """
     if valid_text(line) != line:
         raise ValueError("it is not UTF-8")

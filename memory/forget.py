@@ -46,8 +46,8 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
         values = [items[id].value, *(item.value.get(side) for item in about[id] for side in ("before", "after"))]
         given = (value.get("text") for value in values if isinstance(value, dict))
         texts[id] = [text for text in given if isinstance(text, str)]
-    said = {fold(text) for id in meant for text in texts[id]}
-    texts = {id: its for id, its in texts.items() if id in meant or not said.isdisjoint(map(fold, its))}
+    forgotten_texts = {fold(text) for id in meant for text in texts[id]}
+    texts = {id: its for id, its in texts.items() if id in meant or not forgotten_texts.isdisjoint(map(fold, its))}
     ops: list[Op] = []
     gone = list(texts)
     for id in gone:
@@ -64,7 +64,7 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
     patterns_since = [
         key
         for key, item in (yield from shelf.current_items()).items()
-        if key not in gone and _summarizes(item, gone) and fold(str(item.value.get("text"))) in said
+        if key not in gone and _summarizes(item, gone) and fold(str(item.value.get("text"))) in forgotten_texts
     ]
     if patterns_since:
         yield from forget_all(shelf, patterns_since)
@@ -86,7 +86,7 @@ def _without_texts(
     forgotten: Collection[frozenset[str]],
     texts: Mapping[str, list[str]] = MappingProxyType({}),
 ) -> list[Op]:
-    """The writes that remove reflections that repeat forgotten texts, or these texts of lessons, from episodes."""
+    """The writes that remove from episodes the reflections that repeat forgotten texts, or these texts of lessons."""
     ops: list[Op] = []
     for item in episodes:
         episode = parse_item(item, Episode) if item.value.get("reflections") else None

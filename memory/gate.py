@@ -60,7 +60,7 @@ _ANSWER = lazy_pattern(
 )
 _SENTENCE = lazy_pattern(r"(?<=[.;:!?。；！？])\s*")
 _FIRST_PERSON = lazy_pattern(r"\b(?:I|[Mm]y|[Ww]e)\b|我")
-_OWN_DEEDS = lazy_pattern(r"(?:^|[.,;:!?]\s+)(?:(?:and|but|so) )?(?:I|[Mm]y|[Ww]e)\b|我(?:应该|没有|忘|犯)")
+_WRITER_AS_SUBJECT = lazy_pattern(r"(?:^|[.,;:!?]\s+)(?:(?:and|but|so) )?(?:I|[Mm]y|[Ww]e)\b|我(?:应该|没有|忘|犯)")
 """A clause whose subject is the writer."""
 
 _INTENTION = lazy_pattern(
@@ -71,7 +71,7 @@ _INTENTION = lazy_pattern(
 """An intention in the first person."""
 
 _ADVERB = lazy_pattern(r"e?(?:li|er|ness)$")
-"""What `carefully`, `closer` and `completeness` have after the stem of `careful`, `close` and `complete`."""
+"""The endings of `carefully`, `closer` and `completeness`."""
 
 CARE = frozenset(
     _ADVERB.sub("", token)
@@ -111,7 +111,7 @@ _FIGURE = lazy_pattern(r"(?<!\d)\d+(?!\d|\s*(?:%|percent\b|[次遍倍]))")
 """A number that is part of the advice itself, not a count or an amount."""
 
 _CHOICE = lazy_pattern(r"(?<![\w'’./])(?:(?!i\b)[b-z]|yes|only)(?![./]?\w)", re.IGNORECASE)
-"""A letter that stands for something (`Use B.`), a yes or an only: the tokenizer drops these."""
+"""A letter that stands for something (`Use B.`), `yes` or `only`: the tokenizer drops these."""
 
 
 def tidy(lesson: L) -> L:
@@ -148,7 +148,7 @@ def refusal(lesson: Lesson, task: str | None = None, answer: str | None = None) 
         return None
     if _EMOTION.search(text):
         return "it is emotional: say what to do"
-    if _CHARACTER.search(text) or (_OWN_DEEDS.search(text) and not _advises(text)):
+    if _CHARACTER.search(text) or (_WRITER_AS_SUBJECT.search(text) and not _advises(text)):
         return "it is about the agent's character or actions: say what to do"
     if _STORY.search(text) and not _advises(text):
         return "it is a retelling of the task: say what applies to other tasks"

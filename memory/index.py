@@ -37,11 +37,11 @@ KEPT_LESSONS = 50_000
 ASSUMED = 20
 """Lessons assumed in addition, so that a word does not count as common just because there are few lessons. More would
 let the words of a template count as rare: in a book for one sort of task, most of them are in every lesson. Set on the
-tuning halves of `benchmarks/recall.py`, where 10 to 50 are level, and on exercises for programmers."""
+`tune` parts of `benchmarks/recall.py`, where 10 to 50 do equally well, and on exercises for programmers."""
 
 SHARPER = 1.5
 """Power of the usual rarity (inverse document frequency): above 1, common words count even less. Set on the same
-halves."""
+parts."""
 
 MAX_WORD_LENGTH = 40
 """Letters of the longest word of a task that is kept: a longer one is an id or encoded data."""
@@ -150,7 +150,7 @@ class Index:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Hold the lock for a change. One that is cut off, as by Ctrl-C, clears the index, which may hold half."""
+        """Hold the lock for a change. If it is interrupted, as by Ctrl-C, the half-changed index is cleared."""
         with self.lock:
             try:
                 yield
@@ -233,8 +233,8 @@ class Index:
     def rarity(self, word: str, *, of_tasks: bool = False) -> float:
         """How informative a word is: 1 if at most one lesson contains it, and less the more lessons do.
 
-        Those whose `when` is this word alone count as one, or several of them would hide each other. With `of_tasks`,
-        it counts the lessons that were taught by a task with this word.
+        Lessons whose `when` is this word alone count as one, or several would hide each other. With `of_tasks`, it
+        counts the lessons that were taught by a task with this word.
         """
         known = len(self.entries) + ASSUMED
         holding = len((self._by_task_word if of_tasks else self._by_word).get(word, ()))
@@ -245,8 +245,8 @@ class Index:
         return float(rarity**SHARPER)
 
     def matching(self, weights: Mapping[str, float], *, of_tasks: bool = False) -> dict[str, float]:
-        """The lessons that share words with a query, those that share most first, each with what they share: the sum of
-        weight times rarity.
+        """The lessons that share words with a query, best first, each with the sum of weight times rarity over these
+        words.
 
         With `of_tasks`, a lesson has the words of the tasks that taught it, without those that too many tasks share.
         """
@@ -275,7 +275,7 @@ class Index:
                     table.pop(name, None)
 
     def _tables(self, entry: Entry) -> Iterable[tuple[dict[str, set[str]], Iterable[str]]]:
-        """Each table of keys, with the names under which it has this lesson's."""
+        """Each table of keys, with the names under which it lists this lesson."""
         return (
             (self._by_word, entry.words),
             (self._by_task_word, frozenset().union(*entry.tasks)),
@@ -287,7 +287,7 @@ class Index:
 def names_any_task(value: Mapping[str, Any]) -> bool:
     """Whether a record is a preference, a project fact or a named rule whose `when` means any task.
 
-    That of a rule must say so; that of a preference or a fact must name nothing that only some tasks have.
+    A rule's `when` must say so. That of a preference or a fact must name nothing that only some tasks have.
     """
     is_fact = value.get("kind") in ("preference", "project")
     if not is_fact and not value.get("name"):
@@ -303,7 +303,7 @@ def names_any_task(value: Mapping[str, Any]) -> bool:
 
 _LOCK = threading.RLock()
 _OPEN: weakref.WeakSet[Index] = weakref.WeakSet()
-"""The indexes of all open books and agents, so that a lesson that one of them forgets leaves the others, too."""
+"""The indexes of all open books and agents, so that a lesson that one of them forgets leaves all."""
 
 
 def _after_fork() -> None:

@@ -84,7 +84,8 @@ def lesson_id(namespace: Namespace, lesson: Lesson) -> str:
 def item_value(lesson: Lesson) -> dict[str, Any]:
     """The value of a lesson's own item, as plain JSON.
 
-    Counts of zero are left out, because the real counts are in the evidence and a person could take the zeros for them.
+    Counts of zero are left out, because the real counts are in the evidence and a person could mistake the zeros for
+    them.
     """
     return {name: part for name, part in lesson.model_dump(mode="json").items() if part or name not in COUNTS}
 

@@ -41,7 +41,7 @@ def guard_objection(guard: Any, lesson: Lesson, prompts: Prompts) -> Plan[str | 
         return _objection_in(first_line(reply)) if is_model else _reason_in(reply)
     except GraphBubbleUp:
         raise
-    except Exception as fault:  # noqa: BLE001 - a model or function is anybody's code
+    except Exception as fault:  # noqa: BLE001 - a model or function may raise anything
         logger.warning("The guard failed, so the lesson is quarantined: %s: %s", type(fault).__name__, fault)
         return f"the guard failed: {type(fault).__name__}"
 
@@ -56,13 +56,13 @@ def wording(model: Any, lessons: Sequence[Lesson], prompts: Prompts) -> Plan[str
         return first_line(reply)
     except GraphBubbleUp:
         raise
-    except Exception as fault:  # noqa: BLE001 - a model is anybody's code
+    except Exception as fault:  # noqa: BLE001 - a model may raise anything
         logger.warning("Distilled without a model: %s: %s", type(fault).__name__, fault)
         return None
 
 
 def topic_for(task: str, policy: MemoryPolicy, seconds: float | None = None) -> Waits[str]:
-    """The topic of a task: what the policy's own function says within `seconds`, else what its words do."""
+    """The topic of a task: from the policy's function, within `seconds`, else from the task's words."""
     if policy.topics is not None:
         try:
             found = yield call_function("The function given as `topics`", policy.topics, task).within(seconds)

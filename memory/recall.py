@@ -3,7 +3,7 @@
 A lesson must first pass a hard filter: status, expiry, and a tool that the agent has. Then one score of words says how
 well it fits: how rare the shared words are, how much of the lesson's `when` is met, and how long the lesson is. One
 threshold, which grows with the length of the task, says whether that is enough. If the store has an embedding model,
-the similarity counts in the same score, as far as it is above that of unrelated texts. What fits brings other lessons
+the similarity counts in the same score, as far as it is above that of unrelated texts. A lesson that fits brings others
 for the same failure with it.
 """
 
@@ -40,15 +40,15 @@ from langgraph_reflexion.text.tokens import STOP_WORDS, function_words
 logger = logging.getLogger(__name__)
 
 MIN_SCORE = 1.8
-"""Lowest score of a lesson that fits a task. A shared word that no other lesson has scores about 1. Set on the tuning
-halves of `benchmarks/recall.py`, where 1.75 to 1.85 do equally well."""
+"""Lowest score of a lesson that fits a task. A shared word that no other lesson has scores about 1. Set on the `tune`
+parts of `benchmarks/recall.py`, where 1.75 to 1.85 do equally well."""
 
 USUAL_TASK_WORDS = 6
 """Words of a task of usual length. For a longer task, `MIN_SCORE` grows with the fourth root of its length, because a
-long text has some of any lesson's words by chance. Set on the same halves."""
+long text has some of any lesson's words by chance. Set on the same parts."""
 
 WHEN_BONUS = 0.5
-"""Share of the score that is added if the task contains all words of a lesson's `when`. Set on the same halves. Without
+"""Share of the score that is added if the task contains all words of a lesson's `when`. Set on the same parts. Without
 it, a right lesson comes first in 11 fewer of 100 tasks of ten other trades (`new`), on which nothing was set."""
 
 MAX_UNSHARED = 3.5
@@ -58,26 +58,26 @@ its own. Set on exercises of MBPP, LeetCode and HumanEval. On 204 other tasks, a
 removed, another one is shown in 15 of 100, and in 45 without this rule."""
 
 USUAL_LESSON_WORDS = 20
-"""Words of a usual lesson in those halves. A longer lesson has more of a task's words by chance, so each word scores
+"""Words of a usual lesson in those parts. A longer lesson has more of a task's words by chance, so each word scores
 less, as in BM25 (k1 1.2, b 0.5; Robertson and Zaragoza, 2009). If length does not count, a right lesson comes first in
 3 fewer of 100 tasks of `new`, on which nothing was set, and in 12 fewer of `messy`."""
 
 UNSPACED_WEIGHT = 0.4
 """Weight of a single character or a bigram in a script without spaces: they overlap, so a word counts several times.
-Set on the Chinese tuning tasks, where 0.4 to 0.5 are level."""
+Set on the Chinese tuning tasks, where 0.4 to 0.5 do equally well."""
 
 SHORT_WEIGHT = 0.25
 """Weight of a short number or a single letter."""
 
 FUNCTION_WEIGHT = 0.5
 """Weight of an English function word in a task that taught a lesson: `how do you say … in …` is a phrasing, too. With
-it, 0.1 more of 100 tasks are solved in eleven worlds of `benchmarks/natural.py` (three seeds). 0.3 and 1 are level
+it, 0.1 more of 100 tasks are solved in eleven worlds of `benchmarks/natural.py` (three seeds). 0.3 and 1 do as well
 there, but at 1, a book with two orders from one template shows one of them to 18 of 100 other orders, and to 10 at
 0.5."""
 
 MIN_SIMILARITY = 0.55
 """Lowest similarity by vectors that is enough by itself, where 0 is that of unrelated texts and 1 that of equal ones.
-Set on the same halves with all-MiniLM-L6-v2: at 0.5, tasks that no lesson fits are shown a sixth more lessons, and at
+Set on the same parts with all-MiniLM-L6-v2: at 0.5, tasks that no lesson fits are shown a sixth more lessons, and at
 0.6, fewer right lessons are found."""
 
 UNRELATED = (
@@ -98,13 +98,13 @@ best on half of the seeds of `benchmarks/lessons.py` and `benchmarks/natural.py`
 words alone, 7.7 fewer of 100 tasks would be solved in eleven worlds of `natural.py`, on other seeds."""
 
 LIKE_BEST = 0.9
-"""Lowest share of the best such share: tasks from one template share most of their words, so only those nearest to the
+"""Lowest ratio to the best such share: tasks from one template share most of their words, so only those nearest to the
 best count. Set on the same seeds. If all of them count, 0.5 fewer of 100 tasks are solved in eight worlds of
 `lessons.py` and 0.3 more in eleven of `natural.py`, on other seeds."""
 
 SAME_KIND = 0.2
-"""Lowest share of the lessons for a failure that fit a task, from which all of them do. A third gains little more than
-half as much on three seeds of four worlds of `benchmarks/natural.py`."""
+"""If at least this share of the lessons for a failure fits a task, all of them do. With a third, the gain is little
+more than half as large on three seeds of four worlds of `benchmarks/natural.py`."""
 
 FEW_BOUND = 3
 """Lessons bound to one failure. If there are more, the failure says little: a check says the same of all answers."""
@@ -113,7 +113,7 @@ CANDIDATES = 30
 """Lessons whose score is computed: those that share most words with the query."""
 
 FEW_OF_TOPIC = 3
-"""So many lessons of a topic are offered also if they are all there are: as many as a run is shown. In the 18 worlds of
+"""This many lessons of a topic are offered even if there are no others: as many as a run is shown. In the 18 worlds of
 `benchmarks/natural.py` this solves up to 0.3 points more, and nowhere less."""
 
 MAX_READ = 12
@@ -347,7 +347,7 @@ def _for_task(
     for key, score in scores.items():
         if (entry := index.entries.get(key)) is None:
             continue
-        # However many lessons there are for the same occasion, one whose occasion the request meets fits.
+        # A lesson whose occasion the request meets fits, however many lessons share the occasion.
         is_met = len(entry.when & asked) >= 2 and share_met(index, entry.when, asked) >= MIN_WHEN_SHARE
         if score >= 1 or is_met:
             fit[key] = Fit(score, max(score, 1.0))
@@ -366,9 +366,10 @@ def _with_same_failure(
 ) -> dict[str, Fit]:
     """The lessons that fit, and others for the same failures, because models name one kind of task in many words.
 
-    If only one fits, or few of many, another one does only if its `when` has a word of the task. A failure that half of
-    all lessons are for says nothing, because a check may say the same of every task. This, and showing one lesson for a
-    failure at a time, solve 1.5 more of 100 tasks of `benchmarks/natural.py`, three of whose five seeds it was set on.
+    If only one fits, or few of many, another one fits only if its `when` has a word of the task. A failure that half of
+    all lessons are for says nothing, because a check may say the same of every task. With one lesson for a failure
+    shown at a time, this solves 1.5 more of 100 tasks of `benchmarks/natural.py`. It was set on three of its five
+    seeds.
     """
     found = dict(fit)
     fitting = filter(None, map(index.items.get, fit))  # another thread may forget one meanwhile

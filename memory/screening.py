@@ -3,9 +3,9 @@
 Imitation is found by structure alone: role markers, orders to drop earlier instructions, forged boundaries, control
 marks, links to call, encodings and invisible characters. The words are English and Chinese: patterns for eight more
 languages would find 14 more of the 1,324 attacks of benchmarks/redteam.py. Copies are found by comparing foreign
-sentences and clauses with the text, both decoded. Most words of one stand near each other in a copy too, so a lead-in,
-fillers, missing words, other sentence breaks and another order of the pieces do not hide it. What a sentence means, a
-paraphrase or a translation is judged by `guard` or a person (docs/memory.md has the figures).
+sentences and clauses with the text, both decoded. In a copy, most words of the original still stand near each other, so
+a lead-in, fillers, missing words, other sentence breaks and another order of the pieces do not hide it. What a sentence
+means, a paraphrase or a translation is judged by `guard` or a person (docs/memory.md has the figures).
 """
 
 # ruff: noqa: E501 - a pattern reads best on one line
@@ -38,7 +38,7 @@ _TAGS = r"(?:system|user|assistant|developer|human|tool\w*|function\w*|lessons?|
 _DOMAIN = r"\b[\w-]{1,63}(?:\.[\w-]{1,63}){0,4}\.(?:com|net|org|io|co|ai|app|dev|info|xyz|ru|cn|example)\b"
 
 MAX_SCREENED = 20_000
-"""Characters of a text that may be shown: no lesson, plan or finding is that long, and checking takes its time."""
+"""Characters of a text that may be shown: no lesson, plan or finding is that long, and checking takes long."""
 
 DROPS = "it tells the reader to drop its instructions"
 ROLE = "it gives the reader another role"
@@ -272,7 +272,7 @@ _INLINE = re.compile(
     r"|\[([^\[\]\n]*)\]\([^()\s]*\)|\[\d{1,3}\]",
     re.IGNORECASE,
 )
-"""Marks within a sentence: HTML's tags (all others end one), links in Markdown, whose words stay, and footnotes."""
+"""Marks within a sentence: HTML tags (any other tag ends it), Markdown links, whose words stay, and footnotes."""
 
 _STOPS = STOP_WORDS | PARTICLES
 
@@ -313,7 +313,7 @@ class Foreign:
         self._stem = cache(lambda word: word if word in STOP_WORDS else stem(word))
         self._foreign = self._index(texts)
         self._own = self._index(own)
-        self._said: list[_Text] = []  # sentences of the user in which foreign ones were found
+        self._own_texts: list[_Text] = []  # sentences of the user in which foreign ones were found
 
     def copied(self, text: str) -> str | None:
         """Why a text is a copy, or `None`."""
@@ -327,7 +327,7 @@ class Foreign:
         parts = [self._words(part) for sentence in _SENTENCE.split(text) for part in _clauses(sentence)]
         compared = _as_text(self._words(text), parts)
         near = _near(compared.words, self._foreign)
-        return any(_holds(compared, unit) and not self._is_own(unit) for unit in near)
+        return any(_contains(compared, unit) and not self._is_own(unit) for unit in near)
 
     def _is_own(self, unit: _Unit) -> bool:
         """Whether the user said a foreign sentence, too.
@@ -335,11 +335,11 @@ class Foreign:
         The sentences in which foreign ones were found are tried first. The lines of a log are alike, so one of them
         often contains the next, and otherwise two logs of 50,000 characters would take 20 seconds.
         """
-        if any(_holds(said, unit) for said in self._said):
+        if any(_contains(own, unit) for own in self._own_texts):
             return True
         near = map(_as_text, (own.words for own in _near(unit.words, self._own)))
-        found = next((said for said in near if _holds(said, unit)), None)
-        self._said += [found] if found is not None else []
+        found = next((own for own in near if _contains(own, unit)), None)
+        self._own_texts += [found] if found is not None else []
         return found is not None
 
     def _index(self, texts: Iterable[str]) -> _Index:
@@ -379,7 +379,7 @@ def _as_text(words: tuple[str, ...], parts: Iterable[tuple[str, ...]] = ()) -> _
     return _Text(words, places, [(set(part), _weight(part)) for part in dict.fromkeys((words, *parts))])
 
 
-def _holds(text: _Text, unit: _Unit) -> bool:
+def _contains(text: _Text, unit: _Unit) -> bool:
     """Whether most of a foreign sentence stands together in a text, or one of its clauses says only that."""
     if any(_is_equal(clause, weight, unit) for clause, weight in text.clauses):
         return True

@@ -69,7 +69,7 @@ NOTES_KEPT = 60
 further behind reads the namespace again, in about 25 ms if it has 1,000 lessons."""
 
 UNDONE = "undone"
-"""Field added to an episode: when its result was undone. Of this field and `COUNTED`, the later one holds."""
+"""Field added to an episode: when its result was undone. Of this field and `COUNTED`, the later one counts."""
 
 COUNTED = "counted"
 """Field added to an episode: when it was counted again, because its run finished again or the user said that it was
@@ -118,7 +118,7 @@ class Shelf:
         self.evidence: Namespace = (*namespace, "evidence")
         self.notes: Namespace = (*self.evidence, NOTES)
         self.forgotten: Namespace = (*self.evidence, FORGOTTEN)
-        unknown = self if getattr(store, "index_config", self) else None  # a store that says nothing may have some
+        unknown = self if getattr(store, "index_config", self) else None  # a store that does not say may have them
         embeddings = getattr(store, "embeddings", unknown)
         self.has_vectors = embeddings is not None and not getattr(embeddings, "spelling_only", False)
         """Whether the store may find lessons by meaning."""
@@ -239,7 +239,7 @@ class Shelf:
             return [{} for _ in queries]
         try:
             pages = yield [SearchOp(self.lessons, None, NEAREST, 0, query[:2000]) for query in queries]
-        except Exception as fault:  # noqa: BLE001 - an embedder is anybody's code; words go on without it
+        except Exception as fault:  # noqa: BLE001 - an embedder may raise anything; words still work
             logger.warning("Searched without vectors: %s: %s", type(fault).__name__, mask_secrets(str(fault)))
             return [{} for _ in queries]
         return [

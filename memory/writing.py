@@ -307,7 +307,7 @@ def _update(old: Lesson, new: Lesson, now: datetime, approved: bool) -> dict[str
 
 
 def _informativeness(text: str) -> tuple[int, int]:
-    """How informative a wording is: by its different content words, and of equal ones the shorter wins."""
+    """How informative a wording is: by its different content words. Of equal ones, the shorter wins."""
     return len(set(tokens(text))), -len(text)
 
 

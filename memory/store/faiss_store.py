@@ -286,20 +286,20 @@ class FaissStore(BaseStore):
         settings = self._settings
         fields = None if settings.fields is None else json.dumps(settings.fields)
         named = {"dims": settings.dims, "model": settings.model, "fields": fields}
-        mine = {name: value for name, value in named.items() if value}  # a plain function does not name its model
+        current = {name: value for name, value in named.items() if value}  # a plain function does not name its model
         with self._database.reading() as connection:
-            known = {name: read_meta(connection, name) for name in mine}
-            others = [name for name in ("dims", "model") if known.get(name) and known[name] != mine[name]]
+            known = {name: read_meta(connection, name) for name in current}
+            others = [name for name in ("dims", "model") if known.get(name) and known[name] != current[name]]
             used = others and connection.execute("SELECT 1 FROM vectors WHERE data != x'' LIMIT 1").fetchone()
         if used:
             name = others[0]
             raise StoreError(
                 f"the store {self._database.path!r} has vectors of another index: its {name} is {known[name]!r}, "
-                f"this index has {mine[name]!r}. Open it with that index, or copy its items to a new file"
+                f"this index has {current[name]!r}. Open it with that index, or copy its items to a new file"
             )
-        if known != mine:
+        if known != current:
             with self._database.writing() as connection:
-                connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(mine.items()))
+                connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(current.items()))
 
     def _call(self, call: Callable[[], T]) -> Wait:
         return Wait(call, lambda: self._in_thread(call))
