@@ -91,7 +91,7 @@ def create_reflexion_agent(
     `structured_response`.
 
     Args:
-        model: A chat model, also one with bound settings or fallbacks; a name such as `openai:gpt-4o-mini`; a mapping
+        model: A chat model, with or without bound settings or fallbacks; a name such as `openai:gpt-4o-mini`; a mapping
             of names to models, selected by `Context.model`; or a function of (state, runtime).
         tools: Functions, tools, a `ToolNode`, or a provider's built-in tools as dicts.
         prompt: Text, a `SystemMessage`, or a function or `Runnable` of the state.

@@ -87,7 +87,7 @@ class AfterRun(Runnable[Any, Any]):
         return await run_async(self.node(input, ensure_config(config)))
 
     def node(self, state: Any, config: RunnableConfig) -> Waits[Update | None]:
-        """Audit the run, or start that in the background and return at once."""
+        """Audit the run, now or in the background."""
         given = self._run_of_state(state, config)
         if given is None:
             return None
@@ -99,7 +99,7 @@ class AfterRun(Runnable[Any, Any]):
         return {"learned": learned}
 
     def _audit_alone(self, given: AuditedRun, runtime: Runtime[Any]) -> Wait:
-        """The audit of a run that is over. Called again after it was cut off, it goes on, so nothing is saved twice."""
+        """Audit a finished run. A second call continues an interrupted audit, so nothing is saved twice."""
         saver, config = allow_our_types(InMemorySaver()), RunnableConfig(configurable={"thread_id": "audit"})
         graph = self.graph.copy({"store": runtime.store, "checkpointer": saver})
         # A tool's artifact may be an object that no checkpoint can hold. The auditors do not read it.
@@ -144,14 +144,14 @@ class AfterRun(Runnable[Any, Any]):
     def in_agent(self, memory: AgentMemory) -> AfterRun:
         """A copy for an agent of this package. Without a notebook or memory, results are saved in the agent's memory.
 
-        A policy of the caller's own applies to the agent's store and name.
+        The caller's own policy applies to the agent's store and name.
         """
-        mine = self.settings
-        if mine.memory is not None:
-            return AfterRun(replace(mine, memory=replace(memory, policy=mine.memory.policy)), self.background)
-        if mine.notebook is not None or mine.book is not None:
+        settings = self.settings
+        if settings.memory is not None:
+            return AfterRun(replace(settings, memory=replace(memory, policy=settings.memory.policy)), self.background)
+        if settings.notebook is not None or settings.book is not None:
             return self
-        return AfterRun(replace(mine, memory=memory, in_agent=True), self.background)
+        return AfterRun(replace(settings, memory=memory, in_agent=True), self.background)
 
     def _run_of_state(self, state: Any, config: RunnableConfig) -> AuditedRun | None:
         """A graph's state in the auditors' format. `None` if the run is not over but waits for a person."""

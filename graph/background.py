@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 PAUSE = 0.1
 """Seconds that an audit waits before it starts, so that it does not slow down the answer."""
 ROUND = 1.0
-"""Seconds after which a wait looks again whether the event loops still run."""
+"""Seconds between two checks that the event loops still run."""
 WORKERS = 4
 """Threads per owner. Audits mostly wait for a model, and nobody waits for them."""
 
@@ -30,7 +30,7 @@ WORKERS = 4
 class Background:
     """The background work of one owner: tasks on a running event loop, else a thread pool.
 
-    If its event loop ends or is left, a task goes on in the pool. The work is finished before the process exits.
+    A task whose event loop ends or is left continues in the pool. The work is finished before the process exits.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Background:
         self._waits_at_exit = False
 
     def begin(self, work: Wait) -> Wait:
-        """Start work in the pool or, under `ainvoke`, as a task on the running loop. Nothing waits for its end."""
+        """Start work in the pool or, under `ainvoke`, as a task on the running loop. Nothing waits for it."""
         return Wait(lambda: self._begin_in_pool(work), lambda: self._begin_on_loop(work))
 
     def _begin_in_pool(self, work: Wait) -> None:
@@ -65,13 +65,13 @@ class Background:
             with suppress(RuntimeError):  # a closed loop
                 task.cancel()
             with self._lock:
-                if self._pending.get(done) is None:  # it is in the pool, or finished
+                if self._pending.get(done) is None:  # it is in the pool or finished
                     return
                 self._pending[done] = None
             self._submit(work, done, context.copy())
 
         def ended(task: asyncio.Task[None]) -> None:
-            if task.cancelled():  # nobody else knows this task: its loop is ending
+            if task.cancelled():  # only its loop, when it ends, can cancel it
                 leave_loop()
             else:
                 self._finish(done)
@@ -91,8 +91,8 @@ class Background:
             blocked = here is not None and here in self._pending.values()
         if blocked:
             raise RuntimeError("`drain` would wait for tasks of the event loop that it blocks: use `await adrain()`")
-        begun, end = self._begun(), time.monotonic() + (inf if seconds is None else seconds)
-        while left := begun & self._begun():
+        begun, end = self._unfinished(), time.monotonic() + (inf if seconds is None else seconds)
+        while left := begun & self._unfinished():
             if (seconds_left := end - time.monotonic()) <= 0:
                 return False
             wait(left, min(seconds_left, ROUND))
@@ -101,8 +101,8 @@ class Background:
     async def adrain(self, seconds: float | None = None) -> bool:
         """Like `drain`, without blocking the event loop."""
         self._check_process()
-        begun, end = self._begun(), time.monotonic() + (inf if seconds is None else seconds)
-        while left := begun & self._begun():
+        begun, end = self._unfinished(), time.monotonic() + (inf if seconds is None else seconds)
+        while left := begun & self._unfinished():
             if (seconds_left := end - time.monotonic()) <= 0:
                 return False
             await asyncio.wait(map(asyncio.wrap_future, left), timeout=min(seconds_left, ROUND))
@@ -140,11 +140,11 @@ class Background:
         graph needs a pool of its own."""
         if not self._waits_at_exit:
             self._waits_at_exit = True
-            with suppress(AttributeError, RuntimeError):  # no public function of Python, and none while it ends
+            with suppress(AttributeError, RuntimeError):  # not public, and it fails while Python exits
                 threading._register_atexit(partial(_wait_for_work, weakref.ref(self), self._process))  # type: ignore[attr-defined]
 
-    def _begun(self) -> set[Future[None]]:
-        """All work that has not ended. A task of a loop that does not run moves to the pool, or it might never end."""
+    def _unfinished(self) -> set[Future[None]]:
+        """All unfinished work. A task whose loop does not run moves to the pool, or it might never end."""
         with self._lock:
             begun = dict(self._pending)
         for done, loop in begun.items():
@@ -161,6 +161,6 @@ class Background:
 
 
 def _wait_for_work(owner: weakref.ref[Background], process: int) -> None:
-    """Wait for the work of an owner that is still there. A forked process has no such work."""
+    """Wait for the work of an owner, if the owner still exists. A forked process has none."""
     if (background := owner()) is not None and os.getpid() == process:
         background.drain()

@@ -79,7 +79,7 @@ def compile_graph(
 ) -> Graph:
     """The compiled graph of these nodes. Edges from or to a missing node are left out.
 
-    Each node gets the agent's store. If it raises and so ends the run, it emits the run's outcome.
+    Each node gets the agent's store. A node that ends the run with an exception emits the run's outcome.
     """
     response_format = parts.response_format
     state, input_schema, output_schema, route_schema = _schemas_of(state_schema, response_format)
@@ -169,7 +169,7 @@ def _fields_of(schema: type | None) -> dict[str, Any]:
 
 
 def _has_own_reducer(hint: Any) -> bool:
-    """Whether the caller has their own reducer or channel for messages. Plain adding is left to LangGraph's."""
+    """Whether the caller has their own reducer or channel for messages. `operator.add` does not count."""
     reducer = hint.__metadata__[-1] if get_origin(hint) is Annotated else None
     if isinstance(reducer, (BinaryOperatorAggregate, DeltaChannel)):
         return True

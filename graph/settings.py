@@ -1,4 +1,4 @@
-"""Check what a caller passes to a factory, and make the protocol and the models of it."""
+"""Check what a caller passes to a factory, and create the protocol and the models from it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_settings(
     checkpointer: Any = None,
     context_schema: Any = None,
 ) -> None:
-    """Refuse a setting of the wrong type, and name its value. Warn of a `success_score` that no check can reach."""
+    """Refuse a setting of the wrong type, and name its value. Warn about a `success_score` that no check can reach."""
     check_instance(Limits, limits, "limits")
     check_instance(MemoryPolicy, memory, "memory")
     if isinstance(memory.guard, str):
@@ -117,7 +117,7 @@ def model_choice(
     specs = (*toolbox.offered, *protocol.offered())
 
     def format_binding(model: Model) -> dict[str, Any]:
-        """A call that is required, if the answer is one, or a schema that the provider enforces."""
+        """Require a tool call if the answer is one, else bind the schema if the provider enforces it."""
         if protocol.answer_schema is not None:
             return {"tool_choice": "any"}
         return {} if response_format is None else response_format.binding_for(model, beside_tools=bool(specs))
