@@ -120,15 +120,15 @@ def _ask_for_approval(tools: Toolbox, seen: Any, calls: Sequence[ToolCall], conf
 
 
 def _as_stored(given: Any) -> Any:
-    """A reply as a checkpoint stores it, with lists for tuples. Else a reply that is refused could be taken later, when
-    LangGraph gives all replies to this pause again."""
+    """A reply as a checkpoint stores it, with lists for tuples. Otherwise a refused reply could be accepted later, when
+    LangGraph replays all replies to this pause."""
     if isinstance(given, dict):
         return {name: _as_stored(value) for name, value in given.items()}
     return [_as_stored(value) for value in given] if isinstance(given, (list, tuple)) else given
 
 
 def _problem_with(tools: Toolbox, calls: Sequence[ToolCall], given: Any) -> str | None:
-    """What is wrong with a person's reply, for asking again."""
+    """What is wrong with a person's reply, or None."""
     decisions = given.get("decisions") if isinstance(given, dict) else None
     if not isinstance(decisions, list) or len(decisions) != len(calls):
         return f"Resume with {{'decisions': [...]}}, one for each of the {len(calls)} calls, got {given!r:.200}"

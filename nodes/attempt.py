@@ -67,7 +67,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class WorkerCall:
-    """One call of the worker: what it is made with, and what it has cost."""
+    """One call of the worker: its input and its cost."""
 
     trial: Trial
     parts: Parts

@@ -48,7 +48,7 @@ def begin(parts: Parts, state: State, config: RunnableConfig) -> Update:
     task = next((message for message in reversed(conversation) if is_from_user(message)), None)
     outcome = state.get("outcome")
     update: Update = {
-        # What an earlier run left in channels of their own; a field that was never written stays unwritten.
+        # Clear what an earlier run wrote to channels of their own. The other channels stay unwritten.
         **{name: value for name, value in BLANK.items() if name not in RUN_FIELDS and state.get(name)},
         "tally": new_tally(now),
         "resumed_at": now,

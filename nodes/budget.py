@@ -18,7 +18,7 @@ from langgraph_reflexion.state import AttemptStart, Tally, Update
 from langgraph_reflexion.text.tokens import count_tokens
 
 STEPS_TO_WRAP_UP = 3
-"""Remaining LangGraph steps that `wrap_up` and `finish` need, with one that LangGraph needs to spare."""
+"""Remaining LangGraph steps that `wrap_up` and `finish` need, and a spare one that LangGraph needs."""
 STEPS_TO_END = STEPS_TO_WRAP_UP + 1
 """Remaining steps that another decision and the end of the run need."""
 STEPS_FOR_TOOLS = STEPS_TO_WRAP_UP + 2
@@ -44,7 +44,7 @@ class Budget:
 
     def elapsed(self, state: Mapping[str, Any]) -> float:
         """Seconds of the run so far, without the time spent waiting for a person."""
-        return _worked(state, self.now())
+        return _seconds_worked(state, self.now())
 
     def seconds_left(self, state: Mapping[str, Any]) -> float | None:
         """Seconds left until the deadline, never negative. None without a deadline."""
@@ -98,7 +98,9 @@ class Budget:
         """The run's tally after a node, with its cost, counts and time added."""
         tally: Tally = state["tally"]
         now = self.now()
-        new = cast("Tally", {**tally, "at": now, "resumed_at": state["resumed_at"], "worked": _worked(state, now)})
+        new = cast(
+            "Tally", {**tally, "at": now, "resumed_at": state["resumed_at"], "worked": _seconds_worked(state, now)}
+        )
         # Zeros are left out, because the tally is in each checkpoint.
         if spent is not None:
             new["spent"] = (Usage(**tally["spent"]) + spent).model_dump(exclude_defaults=True)
@@ -172,8 +174,8 @@ def came_back(failures: Sequence[Failure], count: int) -> bool:
     return bool(mark) and any(failure.fingerprint == mark for failure in failures[count:])
 
 
-def _worked(state: Mapping[str, Any], now: float) -> float:
-    """Seconds of work so far. A clock that went back since the tally was written costs the time since then, no more."""
+def _seconds_worked(state: Mapping[str, Any], now: float) -> float:
+    """Seconds of work so far. If the clock went back, only the time since the tally was written is lost."""
     tally: Tally = state["tally"]
     since = tally["at"] if state["resumed_at"] == tally["resumed_at"] else state["resumed_at"]
     return tally["worked"] + max(0.0, now - since)

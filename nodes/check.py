@@ -62,7 +62,7 @@ def check(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     if not verdicts:
         run = yield from _run_for_checks(parts, state, config)
         format_of_edit = response_format
-        if response_format is None and given is not None:  # of a middleware's agent: its schema is not known
+        if response_format is None and given is not None:  # from a middleware's agent, whose schema is unknown
             format_of_edit = ResponseFormat(type(given) if is_schema_class(type(given)) else {"type": "object"})
         read_edit = format_of_edit.read if format_of_edit is not None else None
         seconds = partial(parts.budget.seconds_left, state)

@@ -1,4 +1,4 @@
-"""Decide: build the prompt, ask the model for one decision, and again in the same step while it is invalid."""
+"""Decide: build the prompt, ask the model for one decision, and ask again in the same step if it is invalid."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _read(parts: Parts, state: State, reply: AIMessage, turn: str) -> Valid | In
     if not reply.tool_calls and (refusal := refusal_in(reply)) is not None:
         message = reply.model_copy(update={"content": refusal, "name": actor.name or reply.name})
         return Valid(Decision(action="finish", final=refusal), message, refused=True)
-    # A reply with an id of the run came without one: another middleware wrote it, and nobody expects a finish reason.
+    # A reply with an id of ours came without one: another middleware wrote it, so no finish reason is expected.
     is_models = not str(reply.id).startswith(state["about"]["id"])
     if cut := cut_off(reply, state["messages"] if is_models else ()):
         return Invalid("parse_error", cut)

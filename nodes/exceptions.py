@@ -42,13 +42,13 @@ _NO_KEY = ("NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsE
 _FILTERED = ("content_filter", "content_policy_violation")
 """Error codes with which OpenAI and Azure refuse a conversation because of its content, with the status 400."""
 _FILTERED_IN_WORDS = ("content filter", "content exists risk", "inappropriate content")
-"""Words of Anthropic, DeepSeek and Qwen for the same."""
+"""Anthropic's, DeepSeek's and Qwen's words for the same."""
 _OVERFLOW = re.compile(
     r"(context_|(context|prompt|inputs?|payload|model token)[`'\"]? )(length|window|size|limit|token)"
     r"|(prompt|input) (is too long|exceeds)|maximum (context|number of tokens)|too many tokens",
     re.I,
 )
-"""What a prompt that is too long is called, as subject and measure. Providers word the rest in many ways."""
+"""Phrases for a prompt that is too long. Providers word the rest in many ways."""
 _TRANSIENT = ("timeout", "ratelimit", "toomanyrequests", "connecterror", "connectionerror")
 """Names of transient errors in clients, which rarely use Python's own classes."""
 _LOST_CONNECTION = (
@@ -76,8 +76,8 @@ _LOST_IN_WORDS = (
     "No data received from Ollama stream.",
     "server_error",
 )
-"""Words for a lost connection that has no exception class of its own: of Python, of LangChain, of its client for Ollama
-while the server loads the model, and OpenAI's error code."""
+"""Messages for a lost connection without an exception class of its own: from Python, from LangChain, from its Ollama
+client while the server loads the model, and OpenAI's error code."""
 
 
 def model_fault(error: BaseException) -> ModelFault:
@@ -92,8 +92,8 @@ def model_fault(error: BaseException) -> ModelFault:
         return "overflow"
     no_key = type(error).__name__ in _NO_KEY
     known = isinstance(error, _WRONG_SETTING) or status in _WRONG_SETTING_STATUS or no_key
-    said = describe(error).lower()
-    filtered = getattr(error, "code", None) in _FILTERED or any(words in said for words in _FILTERED_IN_WORDS)
+    message = describe(error).lower()
+    filtered = getattr(error, "code", None) in _FILTERED or any(words in message for words in _FILTERED_IN_WORDS)
     return "setting" if (known or unknown) and not filtered else "model_error"
 
 
@@ -101,7 +101,7 @@ def status_of(error: BaseException) -> int | None:
     """The HTTP status of an exception or of its response, under the name that any client uses."""
     response = getattr(error, "response", None)
     found = [getattr(holder, name, None) for holder in (error, response) for name in ("status_code", "status", "code")]
-    about = response.get("ResponseMetadata") if isinstance(response, dict) else None  # of `boto3`
+    about = response.get("ResponseMetadata") if isinstance(response, dict) else None  # from `boto3`
     found.append(about.get("HTTPStatusCode") if isinstance(about, dict) else None)
     return next((status for status in found if isinstance(status, int) and 100 <= status < 600), None)
 
@@ -159,7 +159,7 @@ def is_transient(error: BaseException) -> bool:
 def is_lost_connection(error: BaseException) -> bool:
     """Whether the connection was lost, before or during a reply. A time limit or an HTTP error does not count.
 
-    With the status 200 the server began a reply and then sent an error.
+    The status 200 does: the server began a reply and then sent an error.
     """
     if status_of(error) not in (None, 200) or "timeout" in type(error).__name__.lower():
         return False

@@ -67,7 +67,7 @@ def finish(
     `after_run` starts an audit of the run in the background.
     """
     if _has_rejected_answer(state):
-        # LangGraph's limit has no step left for the node, nor time for the fallback model.
+        # LangGraph's limit leaves no step for the node `wrap_up`, so the fallback model is not asked.
         state = with_update(state, (yield from wrap_up(replace(parts, fallback=None), state, config)))
     ending = _ending(parts, state)
     messages = _last_messages(parts, state, ending)
@@ -89,7 +89,7 @@ def finish(
     if state["handoffs"]:
         return _handoff_command(state, messages, outcome)
     held = parts.actor.hold_answers and ending.stop_reason in ("accepted", "unchecked")
-    # LangGraph has streamed the call of a question under its message's id, so it would not stream the final text.
+    # LangGraph has streamed the question's call under this message's id, so it would not stream the final text.
     in_place = {message.id for message in messages[-1:]} & {message.id for message in state["messages"]}
     if (held or (in_place and ending.stop_reason == "asked_user")) and streams_tokens(config):
         _stream_last(messages)

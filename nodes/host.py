@@ -38,13 +38,13 @@ class Node(Runnable[Any, Any]):
     store: BaseStore | None = None
     """The agent's store, which the caller's code in the node gets if the graph above has none."""
     on_error: Callable[[RunnableConfig, Exception, dict[str, Any]], None] | None = None
-    """Called with an exception that ends the run, before it is raised, and with what the node notes in any case."""
+    """Called with an exception that ends the run, before it is raised, and with what the node writes anyway."""
     may_pause: bool = True
     """Whether a run can wait here for a person. Not with `checkpointer=False`: resumed inside another graph, the agent
     would start again, and the answer would go to whatever its model then asks for."""
     now: Callable[[], float] | None = None
-    """The run's clock, for a node that may be the first one of a resumed run. That node notes when it was resumed, so
-    that the time until then, in which the run waited for a person, is not counted."""
+    """The run's clock, for a node that may be the first one of a resumed run. It notes when the run was resumed, so
+    that the time spent waiting for a person is not counted."""
 
     def __init__(self, name: str, function: Callable[..., Any], *parts: Any) -> None:
         self.name = name
@@ -63,7 +63,7 @@ class Node(Runnable[Any, Any]):
 
     def _run(self, input: Any, config: RunnableConfig) -> Waits[Any]:
         if not self.may_pause and "configurable" in config:
-            config["configurable"]["__pregel_checkpointer"] = None  # that of the graph above
+            config["configurable"]["__pregel_checkpointer"] = None  # the parent graph's
         hide_old_answer(config)
         if self.store is not None and (runtime := runtime_of(config)).store is None:
             inside = {**configurable_of(config), "__pregel_runtime": replace(runtime, store=self.store)}
@@ -166,7 +166,7 @@ def remote_graph_config(config: RunnableConfig) -> RunnableConfig:
 
 
 def context_without_run() -> contextvars.Context:
-    """A copy of the caller's context variables in which no graph runs, so that a graph called there is on its own."""
+    """A copy of the caller's context variables in which no graph runs, so that a graph called there is independent."""
     context = contextvars.copy_context()
     context.run(var_child_runnable_config.set, None)
     return context
@@ -204,7 +204,7 @@ def was_resumed(config: RunnableConfig) -> bool:
 
 
 def answers_by_id(config: RunnableConfig) -> bool:
-    """Whether a person answered by the ids of the pauses, maybe those of a graph inside this one."""
+    """Whether a person answered by the ids of the pauses, perhaps in a graph inside this one."""
     return bool(configurable_of(config).get("__pregel_resume_map"))
 
 

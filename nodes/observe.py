@@ -104,7 +104,7 @@ def _finished_call(state: State, call: ToolCall, answer: ToolMessage) -> Finishe
     error = _tool_error(state, ran, answer)
     # Different calls may be refused for the same reason. Only a refused call that is repeated counts.
     result = key_of(call["name"], call["args"]) if details_of(answer).get("rejected") else _identity(answer)
-    # A loop is what the model repeats, whatever a person made of it.
+    # A loop consists of the model's own calls, not of a person's edits.
     observed = ObservedCall(call["name"], call["args"], result, error.fingerprint if error is not None else "")
     return FinishedCall(ran, edited is not None, answer, error, observed)
 
@@ -155,8 +155,7 @@ def to_block(state: State, loop: Loop) -> dict[str, Blocked]:
 
 
 def _direct_answer(return_direct: Collection[str], ran: Sequence[FinishedCall]) -> PendingDecision | None:
-    """The last result of these tools, without the note on an edited call, which is for the model. So is a person's
-    response."""
+    """The last result of these tools. A person's response, and the note on an edited call, are only for the model."""
     for call, edited, answer, _, _ in reversed(ran):
         from_person = answer.additional_kwargs.get("from_person")
         if call["name"] in return_direct and answer.status != "error" and not from_person:

@@ -67,7 +67,7 @@ def find_lessons(
         return Selection()
     most = parts.budget.limits.stuck_similarity
     known = [text for turn in state["patch"] for text in (turn["patch"], *(memo["text"] for memo in turn["memos"]))]
-    # A step that died after it wrote a lesson begins again, and `lessons_written` lacks that lesson.
+    # A step that crashed after it wrote a lesson runs again, and `lessons_written` lacks that lesson.
     others = [lesson for lesson in found if lesson.sources != [state["about"]["id"]]]
     new = [lesson for lesson in others if all(likeness(lesson.text, text) <= most for text in known)]
     return Selection(new, found.held, found.why)

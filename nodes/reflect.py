@@ -94,7 +94,7 @@ def _ask_reflector(case: Case) -> Waits[tuple[ReadReflection, Depth, Tally]]:
     count, tally = 1, state["tally"]
     may_ask_again = case.parts.reflector.may_stop and depth != "meta" and not tally["meta"]
     is_one_left = tally["reflections"] + 1 < budget.limits.max_reflections
-    if may_ask_again and is_one_left and _is_alike(budget, state, read.reflection) and not case.is_late:
+    if may_ask_again and is_one_left and _is_alike(budget, state, read.reflection) and not case.is_overspent:
         _emit(case, read.reflection, SAID_BEFORE)
         count, depth = 2, "meta"
         memos = read.reflection.memory_to_write if read.reflection else []
@@ -106,7 +106,7 @@ def _ask_reflector(case: Case) -> Waits[tuple[ReadReflection, Depth, Tally]]:
 
 
 def _screen(parts: Parts, state: State, reflection: Reflection) -> tuple[Reflection, list[Memo], Objection | None]:
-    """A reflection without text that copies a tool or page or imitates instructions, and what is said against its plan.
+    """A reflection without text that copies a tool or page or imitates instructions, and the objection to its plan.
 
     It still has all memos, because the book records why some were quarantined. The second value has those that a prompt
     may show.

@@ -59,7 +59,7 @@ class Case:
     """The cost of its reflections so far."""
 
     @property
-    def is_late(self) -> bool:
+    def is_overspent(self) -> bool:
         """Whether time or tokens are used up."""
         budget = self.parts.budget
         tally = budget.tally(self.state, reflecting=self.meter.spent)
@@ -86,7 +86,7 @@ def ask_for_reflection(case: Case, depth: Depth) -> Waits[ReadReflection]:
     messages: list[AnyMessage] = [HumanMessage(text)]
     read = ReadReflection(None)
     for again in (False, True):
-        if again and case.is_late:
+        if again and case.is_overspent:
             break
         try:
             seconds = budget.seconds_left(case.state)

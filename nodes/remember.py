@@ -225,7 +225,7 @@ def _wordings(state: State, reflection: Reflection) -> Iterator[str]:
 
 
 def _writer(parts: Parts, state: State, config: RunnableConfig, book: LessonBook | None) -> Waits[LessonWriter]:
-    """A writer of lessons with the topic of the task, for which a function of the caller is asked once."""
+    """A writer of lessons. The topic of the task is determined once."""
     seconds = seconds_for_memory(parts, state, writing=True)
     topic = yield from topic_for(task_in(state), parts.memory.policy, seconds)
     own_topic = None if topic == GENERAL else topic  # a lesson from a general task is for all topics

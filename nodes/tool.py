@@ -148,7 +148,7 @@ def _needs_await(tool: BaseTool | None, fault: BaseException) -> bool:
         return False
     if "sync invocation" in str(fault):
         return True
-    # A class of the caller whose sync method says that it has none.
+    # A caller's class whose sync method only says that it is missing.
     raised_in = [frame.f_code.co_name for frame, _ in walk_tb(fault.__traceback__)][-1:]
     is_in_run = raised_in == ["_run"]
     return is_in_run and tool is not None and type(tool)._arun is not BaseTool._arun
@@ -186,7 +186,9 @@ def _update_for(view: View, call: ToolCall, result: Any, config: RunnableConfig,
             )
     if not handoffs and _answer_in(results, call) is None:  # else the call stays open, and the tool runs again
         messages.append(answer_to(call, "Done."))
-    commands, messages = map_messages([commands, messages], lambda message: _present(message, call, edited=edited))
+    commands, messages = map_messages(
+        [commands, messages], lambda message: _bounded_result(message, call, edited=edited)
+    )
     update = {key: value for key, value in (("messages", messages), ("handoffs", handoffs)) if value}
     return [*commands, update] if commands else update
 
@@ -223,7 +225,7 @@ def _refusal(call: ToolCall, results: list[Any], config: RunnableConfig) -> Tool
 def _handoff_answer(call: ToolCall, command: Command[Any]) -> ToolMessage:
     """The answer to a call that hands off: the tool's own, else a plain one.
 
-    It gets an id at once. The same message may be in a `Send` of the command, and the parent must know it as the same.
+    It gets an id at once. The same message may be in a `Send` of the command, and the parent must recognize it.
     """
     if (answer := _answer_in(command, call)) is not None:
         answer.id = answer.id or str(uuid4())
@@ -234,8 +236,8 @@ def _handoff_answer(call: ToolCall, command: Command[Any]) -> ToolMessage:
 def message_of_error(call: ToolCall, fault: BaseException) -> ToolMessage:
     """The answer to a call that raised.
 
-    `ToolNode` takes each `ValidationError` for one of the arguments, also if the tool's own code raised it, which
-    LangChain calls by `_run` once the arguments fit.
+    `ToolNode` blames the arguments for every `ValidationError`, even one from the tool's own code, which LangChain
+    calls through `_run` once the arguments fit.
     """
     if isinstance(fault, ToolInvocationError):
         frames = walk_tb(fault.source.__traceback__)
@@ -274,7 +276,7 @@ def is_persons_decision(message: ToolMessage) -> bool:
     return bool(message.additional_kwargs.get("lc_source") == "hitl_interrupt_decision")
 
 
-def _present(message: ToolMessage, call: ToolCall, *, edited: bool) -> ToolMessage:
+def _bounded_result(message: ToolMessage, call: ToolCall, *, edited: bool) -> ToolMessage:
     """A result with overlong texts truncated, and a note if a person edited its call."""
     content: Any = message.content
     if isinstance(content, str):

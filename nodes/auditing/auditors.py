@@ -189,7 +189,7 @@ def _details(found: Report | Memories, reply: Reply) -> dict[str, Any]:
 def _failure(who: str, fault: Exception) -> dict[str, Any]:
     raise_control_flow(fault)
     why = str(fault) if isinstance(fault, _NoAnswerError) else describe(fault)
-    logger.warning("%s failed, which costs nothing else: %s", who, why)
+    logger.warning("%s failed, and nothing else is affected: %s", who, why)
     return {"failed": why}
 
 
@@ -206,7 +206,7 @@ def _keep_memories(
 ) -> Waits[list[dict[str, Any]]]:
     """Save each memory under its name, and return the result for each.
 
-    What a tool said is quarantined if it is a wish, or would replace what the user said.
+    What a tool said is quarantined if it is a rule or a preference, or would replace what the user said.
     """
     if book is None:
         return [dict(memory) for memory in found.memories]
@@ -247,10 +247,10 @@ def _origins(found: Memories, user: Sequence[str], foreign: Sequence[str]) -> li
 def _is_in_messages(text: str, user: Sequence[str]) -> bool:
     """Whether each sentence of a text is in one of the user's messages."""
     sentences = [words for part in re.split(r"[.!?。！？\n]+", text) if (words := _words(part))]
-    return bool(sentences) and all(any(_holds(message, sentence) for message in user) for sentence in sentences)
+    return bool(sentences) and all(any(_contains(message, sentence) for message in user) for sentence in sentences)
 
 
-def _holds(text: str, words: str) -> bool:
+def _contains(text: str, words: str) -> bool:
     """Whether a text has these words, one after the other."""
     return f" {words} " in f" {_words(text)} " if words.isascii() else words in _words(text)
 
@@ -282,6 +282,6 @@ def _asks_to_forget(name: str, user: Sequence[str]) -> bool:
         asked = _FORGET.search(_QUOTED.sub(lambda quote: "" if _FORGET.search(quote[0]) else quote[0], clause))
         if asked is None or clause.endswith(("?", "？")) or _NEGATED.search(asked.string[: asked.start()]):
             continue
-        if _holds(asked.string[asked.end() :] if asked["order"] else clause, _words(name)):
+        if _contains(asked.string[asked.end() :] if asked["order"] else clause, _words(name)):
             return True
     return False

@@ -61,7 +61,7 @@ def call_model(
     except Exception as error:
         if (given := _reply_in(error)) is None:
             raise
-    if isinstance(given, BaseModel) and not isinstance(given, BaseMessage):  # of `with_structured_output`
+    if isinstance(given, BaseModel) and not isinstance(given, BaseMessage):  # from `with_structured_output`
         given = given.model_dump_json()
     if isinstance(given, BaseMessage) and not isinstance(given, AIMessage):  # a server sent an unknown role
         given = AIMessage(given.content, id=given.id, response_metadata=given.response_metadata)
@@ -243,8 +243,8 @@ def _finish_reasons(reply: BaseMessage) -> set[str]:
         details.get("reason") if isinstance(details, dict) else None,
         *(metadata.get(name) for name in _FINISH_REASON_FIELDS),
     ]
-    said = [_REPEATED.sub(r"\1", name.lower()) for name in names if isinstance(name, str)]
-    return {name.rpartition(".")[2] for name in said}
+    reasons = [_REPEATED.sub(r"\1", name.lower()) for name in names if isinstance(name, str)]
+    return {name.rpartition(".")[2] for name in reasons}
 
 
 # ---------------------------------------------------------------- what it cost

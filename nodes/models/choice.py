@@ -18,7 +18,7 @@ from langgraph_reflexion.errors import ModelError
 from langgraph_reflexion.nodes.host import runtime_of
 
 ModelLike: TypeAlias = str | BaseChatModel | Runnable[Any, Any]
-"""A chat model, also one with bound settings or fallbacks, or its name."""
+"""A chat model, with or without bound settings or fallbacks, or its name."""
 
 _MISTRAL = re.compile("(?:mi|mini|magi|code|dev|math)stral|(?:mi|pi|vo)xtral")
 """The names of Mistral's models."""
@@ -183,7 +183,7 @@ def chat_models_in(model: Any) -> Iterator[Any]:
 
 
 def map_chat_models(model: Model, change: Callable[[Model], Model]) -> Model:
-    """The same runnable with each chat model in it replaced, together with the binding that gives it its tools."""
+    """The runnable with each chat model in it replaced, together with the binding of its tools."""
     if isinstance(model, RunnableSequence):
         steps, at = list(model.steps), _model_index(model)
         steps[at] = map_chat_models(steps[at], change)
@@ -215,7 +215,7 @@ def can_call_tools(model: Any) -> bool:
 def _bind_tools(model: Model, tools: ToolSpecs, more: dict[str, Any]) -> Model:
     try:
         return cast("Model", cast("Any", model).bind_tools(list(tools), **more))
-    except (NotImplementedError, AttributeError):  # a wrapper may pass it on, so its class does not show it
+    except (NotImplementedError, AttributeError):  # a wrapper may delegate it, so its class does not tell
         if _binds_tools(model):
             raise
         raise ValueError(f"{type(model).__name__} cannot bind tools: use another model or protocol='json'") from None

@@ -22,13 +22,13 @@ from langgraph_reflexion.text.json_text import (
 MAX_READS = 50
 """Parses of a reply while it arrives. Two are enough for a real one. A reply that needs more is not streamed."""
 MAX_EVENT = 40
-"""Characters of an event that may come in pieces: the key, its colon and the quote behind it."""
+"""Characters that may come in pieces: a key, its colon and the quote after it."""
 _EVENT = re.compile(r"""final["']?\s*:\s*["']|action["']?\s*:\s*["']\w+["']|</think>|\*/""")
 """Fields that start an answer, or show that earlier text is an answer."""
 _CHARACTER = re.compile(
     r"[^\\\"'\ud800-\udbff]+|[^\\]|\\u(?:[0-9a-fA-F]{4}|[0-9a-fA-F]{0,3}(?=[^0-9a-fA-F]))|\\[^u]", re.DOTALL
 )
-"""Plain characters of a string, or one as it is written; an escape that may be incomplete does not match."""
+"""Plain characters of a string, or one escape, if it is complete."""
 _HIGH = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}|[\ud800-\udbff]")
 """The first half of a character, which waits for the other."""
 

@@ -116,7 +116,7 @@ def with_ids(reply: AIMessage) -> AIMessage:
 def new_call_id(turn: str, number: int) -> str:
     """An id for a call without one, the same for the same turn and number.
 
-    It is one that every provider accepts: OpenAI takes 40 characters, Anthropic no other ones than these.
+    Every provider accepts it: OpenAI takes 40 characters, Anthropic only such ones.
     """
     return f"call-{uuid5(NAMESPACE_OID, f'{turn}-{number}').hex}"
 
@@ -150,7 +150,7 @@ def without_calls(turn: AIMessage, text: str) -> AIMessage:
 
 
 def not_run(turn: AnyMessage, call: dict[str, str], why: str = NOT_RUN) -> ToolMessage:
-    """The answer to a call that will not run. Its id follows turn and call, so writing it twice changes nothing.
+    """The answer to a call that will not run. Its id depends only on turn and call, so a second write changes nothing.
 
     The call's id alone is not enough, because some servers give each turn the same call ids.
     """

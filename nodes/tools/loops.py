@@ -287,13 +287,13 @@ def _query(turn: Sequence[ObservedCall]) -> tuple[list[str], list[str]]:
 
 def _alike(query: Search, other: Search) -> bool:
     """Return whether two sets of words ask for the same. Another name or number asks for something else."""
-    mine, theirs = set(query["words"]), set(other["words"])
+    words, other_words = set(query["words"]), set(other["words"])
     # A common name may be in lower case in one of them.
     named = set(query["names"]) | set(other["names"])
     switches = {name for name in set(query["names"]) ^ set(other["names"]) if "=" in name}
-    if (mine ^ theirs) & named or switches:
+    if (words ^ other_words) & named or switches:
         return False
-    return mine <= theirs or theirs <= mine or len(mine & theirs) / len(mine | theirs) >= ALIKE
+    return words <= other_words or other_words <= words or len(words & other_words) / len(words | other_words) >= ALIKE
 
 
 def _lines(seen: ObservedCall) -> set[str]:
