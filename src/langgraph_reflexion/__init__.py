@@ -51,7 +51,7 @@ __all__ = [
     "create_trial_graph",
 ]
 
-# Without LangChain `import *` would fail. Type checkers take this for certain, so the import above names it twice.
+# Without LangChain `import *` would fail. Type checkers ignore the condition, so the import above names it twice.
 if find_spec("langchain") is None:
     __all__.remove("ReflexionMiddleware")
 
@@ -66,7 +66,7 @@ _MODULES = {
 """Where each public name is defined; the others are in `schemas`."""
 
 
-if not TYPE_CHECKING:  # to a type checker, any name would be a public one
+if not TYPE_CHECKING:  # a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
         """Import a public name when it is first used, so that a script pays only for what it uses."""

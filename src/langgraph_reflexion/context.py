@@ -143,13 +143,13 @@ class MemoryPolicy(_Settings):
 
     @field_validator("guard")
     @classmethod
-    def _answers(cls, value: Any) -> Any:
+    def _is_model_or_function(cls, value: Any) -> Any:
         if value is None or callable(value) or hasattr(value, "invoke") or (isinstance(value, str) and value.strip()):
             return value
         raise ValueError(f"must be a chat model, its name or a function of a text, got {value!r}")
 
     @model_validator(mode="after")
-    def _has_a_place(self) -> Self:
+    def _has_valid_labels(self) -> Self:
         if self.namespace is not None:
             if not self.namespace:
                 raise ValueError("`namespace` needs at least one label, got ()")

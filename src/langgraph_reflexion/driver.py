@@ -211,7 +211,7 @@ def is_async(function: Any) -> bool:
 
 
 def accepts(function: Any, *given: Any, besides: Collection[str] = ()) -> bool:
-    """Whether it is a function of these arguments, and of those of `besides` that it has, by name.
+    """Whether it can be called with these arguments and, by name, with those of `besides` that it has.
 
     A builtin without a signature counts as callable.
     """

@@ -235,8 +235,8 @@ def merge_run(left: RunFields, right: RunFields) -> RunFields:
     if "about" in right:
         return right
     out: RunFields = {**left, **right}
-    # Several calls of a turn write these, in the order of the calls, not of the answers that they waited for. Of those
-    # answers, the last one says when the run went on.
+    # Several calls of a turn write these, in the order of the calls. If they waited for people, the latest answer says
+    # when the run went on.
     if "handoffs" in right:
         out["handoffs"] = [*left.get("handoffs", []), *right["handoffs"]]
     if "resumed_at" in right and left.get("resumed_at") != left.get("tally", {}).get("resumed_at"):
@@ -402,7 +402,7 @@ def open_calls(turn: AIMessage | None, answers: Sequence[ToolMessage]) -> list[T
 
 
 def edited_call(state: Mapping[str, Any], call: ToolCall) -> ToolCall | None:
-    """The call that a person put in place of this one, if any. It does not count for calls that they put here since."""
+    """The call that a person put in place of this one, if any, and if this one has not been replaced since."""
     edit: Edit | None = state["edits"].get(str(call["id"]))
     is_same = edit is not None and all(edit["call"][part] == call[part] for part in ("name", "args"))
     return edit["runs"] if edit is not None and is_same else None

@@ -52,7 +52,7 @@ _DATES = (
 )
 _DIGITS_DATE = re.compile(r"\b(?P<a>\d{1,2})[/.](?P<b>\d{1,2})[/.](?P<y>\d{4})\b")
 _SPACES = " \u00a0\u2009\u202f'’"
-"""What separates thousands, besides commas and dots: spaces, also those that no line ends at, and apostrophes."""
+"""What separates thousands, besides commas and dots: spaces, including non-breaking ones, and apostrophes."""
 _DIGITS = re.compile(
     rf"(?:(?<![^\W{UNSPACED}])(?<!\.)[-−]?|(?<=\b[vV]))"
     rf"(?P<n>\d{{1,3}}(?:[.{_SPACES}]\d{{3}})+,\d\d?(?![\d,])|\d{{1,3}}(?:[,{_SPACES}]\d{{3}})+(?:\.\d+)?"

@@ -30,7 +30,7 @@ def compare(args: argparse.Namespace, page: Page) -> int:
     for folder, results in ((first, ours), (second, theirs)):
         if broken := sum(result.error is not None for result in flatten(results)):
             count = count_of(broken, "broken task")
-            note(f"counted as not solved: {count} of {folder}; the same eval does them again")
+            note(f"counted as not solved: {count} of {folder}; the same eval command runs them again")
     if args.json:
         page.data({name: gain.as_data() | {"figures": figures} for name, gain in found.items()})
         return 0

@@ -57,8 +57,8 @@ def summarize(error: BaseException) -> str:
 class Page:
     """Where a command writes: in colour on a terminal, plain elsewhere, as rich decides.
 
-    Texts are never read as markup. Only a terminal gets a text wrapped: after a lead, and where `wrap` asks for it.
-    What may be copied, such as a command, is left to the terminal. Elsewhere a row is one line, for `grep`.
+    Text is never parsed as markup. It is wrapped only on a terminal: after a lead, and with `wrap`. What may be copied,
+    such as a command, is left to the terminal. Elsewhere a row is one line, for `grep`.
     """
 
     def __init__(self, file: TextIO) -> None:
@@ -67,7 +67,7 @@ class Page:
         self._file = file
         self._console = Console(
             file=file,
-            color_system=None if os.environ.get("NO_COLOR") else "auto",  # rich alone would keep what is bold
+            color_system=None if os.environ.get("NO_COLOR") else "auto",  # rich itself would keep bold
             markup=False,
             emoji=False,
             highlight=False,
@@ -75,7 +75,7 @@ class Page:
         )
 
     def line(self, text: str = "", style: str = "", *, lead: str = "", mark: str = "", wrap: bool = False) -> None:
-        """A text after a plain lead and a mark in its own style. Its further lines are indented as the first."""
+        """A text after a plain lead and a mark in its own style. Its further lines are indented like the first."""
         head, body = Text(lead) + Text(f"{mark} " if mark else "", style), Text(clean(text), style)
         indent, width = head.cell_len, self._console.width
         lines = body.split("\n", allow_blank=True)
@@ -107,7 +107,7 @@ class Page:
             self.line(text, lead=f"  {name + ':':<{width + 2}}")
 
     def data(self, value: Any) -> None:
-        """A value as JSON. What cannot be seen, or what a terminal would obey, is escaped."""
+        """A value as JSON. Invisible and control characters are escaped."""
         utf = (self._file.encoding or "utf-8").lower().startswith("utf")
         text = json.dumps(value, ensure_ascii=not utf, indent=2)
         self._file.write(escape_invisible(text) + "\n")
@@ -120,7 +120,7 @@ def note(text: str) -> None:
 
 
 def clean(text: str) -> str:
-    """Text without characters that a terminal would obey or nobody can see."""
+    """Text without control characters and invisible ones."""
     # Zero-width joiners stay: they are part of words and emojis.
     kept = (
         char if char.isprintable() or char in "\n\u200c\u200d" else " " if char.isspace() else ""
@@ -130,7 +130,7 @@ def clean(text: str) -> str:
 
 
 def shorten(text: str) -> str:
-    """Text in one line; where it is cut, the whole length is given."""
+    """Text on one line. If it is cut, the full length is given."""
     line = " ".join(clean(text).split())
     return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}… ({len(text)} characters)"
 

@@ -65,7 +65,7 @@ def evaluate(args: argparse.Namespace, page: Page) -> int:
         return run_async(_evaluate(args, experiment, folder, page))
     except LedgerError as error:
         raise WrongUse(str(error)) from error
-    except BrokenPipeError:  # of our own output
+    except BrokenPipeError:  # from our own output
         raise
     except (OSError, sqlite3.Error) as error:
         why = getattr(error, "strerror", None) or error
@@ -73,7 +73,7 @@ def evaluate(args: argparse.Namespace, page: Page) -> int:
 
 
 def _make_model(args: argparse.Namespace, role: str, tasks: Sequence[Task]) -> Any:
-    """The model of a role, `None` if none is named. In a dry run, which needs no key, it is a student."""
+    """The model of a role, `None` if none is named. In a dry run, which needs no key, it is simulated."""
     name, own = getattr(args, role), getattr(args, f"{role}_base_url", None)
     if name is None and own is not None:
         raise WrongUse(f"--{role}-base-url needs --{role} openai:<name>")

@@ -13,7 +13,7 @@ from langgraph_reflexion.cli.stores import Session, run_verb
 from langgraph_reflexion.memory.evidence import LIVE
 
 INTERNAL = ("order", "group")
-"""Fields of a finding that only the notebook itself has a use for."""
+"""Fields of a finding that only the notebook itself uses."""
 EVERY = 1_000_000
 """More findings than a notebook keeps."""
 Finding = dict[str, Any]

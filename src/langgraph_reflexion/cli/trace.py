@@ -113,7 +113,7 @@ class Trace:
         self._line("+", f"lesson {event['action']}: {event['text']}{why}", "yellow" if event["id"] else "dim")
 
     def _line(self, mark: str, text: str, style: str = "") -> None:
-        """A line under the step's number, which stands before the first."""
+        """A line of a step. The first one begins with the step's number."""
         margin = f"{self.steps:>4}  " if self.steps > self._last_number else INDENT
         self._last_number = max(self.steps, self._last_number)
         self._page.line(text, style, lead=margin, mark=mark)

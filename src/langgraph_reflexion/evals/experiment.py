@@ -231,7 +231,8 @@ class _Run:
 
 
 def _why_broken(outcome: Outcome) -> str | None:
-    """Why a run says nothing about its set-up: the model could not be called, or its last answer not be checked."""
+    """Why a run says nothing about its set-up: the model could not be called, or the last answer could not be
+    checked."""
     if outcome.stop_reason == "model_error":
         return outcome.reason
     if outcome.status == "success" or not outcome.failures:

@@ -120,14 +120,14 @@ class Ledger:
 
 
 def figures_of(plan: Mapping[str, Any]) -> str:
-    """The models of an experiment: the one that works, and those that reflect and judge, if they are others."""
+    """The models of an experiment: the one that works, and those that reflect and judge, if they differ."""
     model = plan.get("model")
     others = ((", reflections by ", plan.get("reflector")), (", judged by ", plan.get("judge")))
     return f"{model}{''.join(f'{role}{name}' for role, name in others if name not in (None, model))}"
 
 
 def load_results(folder: Path | str) -> Results:
-    """Every finished task, by set-up; of one that broke and was done again, the last line counts."""
+    """Every finished task, by set-up. If a task broke and was done again, its last line counts."""
     found: Results = {}
     for result in {_key(result): result for result in _read_lines(Path(folder) / RESULTS, Result)}.values():
         found.setdefault(result.setup, []).append(result)

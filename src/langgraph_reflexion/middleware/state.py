@@ -87,7 +87,8 @@ def mark_as_tool_error(message: ToolMessage) -> ToolMessage:
 
 
 def without_outcome(result: Any) -> Any:
-    """A tool's result without the outcome of an agent behind the tool: the channel is for that of the agent itself."""
+    """A tool's result without the outcome of an agent behind the tool, because the channel is for this agent's
+    outcome."""
     if isinstance(result, list):
         return [without_outcome(part) for part in result]
     if not isinstance(result, Command) or result.graph == Command.PARENT or not isinstance(result.update, dict):

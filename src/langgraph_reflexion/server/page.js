@@ -51,7 +51,7 @@ async function load() {
   lessons = found.reverse();
 }
 
-/** Do something, and show what went wrong where it does. */
+/** Do something, and show its error. */
 async function attempt(work) {
   try {
     $("error").hidden = true;
@@ -83,7 +83,7 @@ function drawn(name, props = {}, ...children) {
   return made;
 }
 
-/** Put other elements in a place. Where the focus was in it, it goes to the same link, or else to the place. */
+/** Replace the elements in a place. If the focus was in it, it moves to the same link, else to the place. */
 function refill(place, ...children) {
   const focused = place.contains(document.activeElement) ? document.activeElement : null;
   place.replaceChildren(...children);
@@ -189,7 +189,7 @@ function plot() {
 
 // ---------------------------------------------------------------- the lists
 
-/** Whether every word that is searched for stands in one of the texts, or begins the id. */
+/** Whether each word of the search is in one of the texts, or begins the id. */
 function holdsWords(id, ...texts) {
   const text = texts.join(" ").toLowerCase();
   const words = $("words").value.toLowerCase().split(/\s+/).filter(Boolean);

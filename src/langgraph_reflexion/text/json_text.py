@@ -166,7 +166,7 @@ def values_in(text: str) -> Iterator[Parsed | Broken]:
 
 
 def only_value(text: str) -> Parsed | Broken:
-    """Return the value that the whole text is, also a number or a string. Raises `UnreadableError`."""
+    """Return the value if the whole text is one, which may be a number or a string. Raises `UnreadableError`."""
     found = _Reader(text).value_at(0)
     if isinstance(found, Parsed) and (end := _blank_end(text, found.end)) < len(text):
         return Broken(found.start, end, len(text), "something follows the value")
@@ -230,7 +230,7 @@ def map_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def escape_invisible(json_text: str) -> str:
-    """JSON with its invisible characters, and those that a terminal would obey, as escapes."""
+    """JSON with its invisible and control characters as escapes."""
     return _UNSEEN.sub(lambda found: found[0] if _is_visible(found[0]) else json.dumps(found[0])[1:-1], json_text)
 
 
@@ -269,7 +269,7 @@ def place(text: str, at: int) -> str:
 
 
 class _StopError(Exception):
-    """The value cannot be read on from `at`."""
+    """The value cannot be read past `at`."""
 
     def __init__(self, at: int, why: str) -> None:
         self.at, self.why = at, why

@@ -54,7 +54,7 @@ _OPTIONAL_CHARACTERS = frozenset("先再要时则须应该并且得之前后以�
 """Chinese characters that can be left out without a change of meaning."""
 
 _DECISIVE_CHARACTERS = frozenset("不未非无没勿莫别否一二三四五六七八九十百千万两")
-"""Chinese characters that cannot: negations and numbers."""
+"""Chinese characters that cannot be left out: negations and numbers."""
 
 _OPPOSITES = word_set(
     """
@@ -187,7 +187,7 @@ def in_common(texts: Sequence[str]) -> str:
 
 
 def same_in_other_words(a: str, b: str) -> bool:
-    """Whether two texts that a store's vectors find equal may be one lesson: nothing in their words objects."""
+    """Whether two texts that a store's vectors find equal may be one lesson, judging by their words."""
     if _dice(_content(a), _content(b)) >= SAME_BY_VECTORS:
         return False
     numbers = [sorted(re.findall(r"\d+", text)) for text in (a, b)]

@@ -174,7 +174,7 @@ def retold_detail(text: str, task: str) -> str | None:
     for name in names_of(task):
         if re.search(rf"\b{re.escape(name)}\b", text):
             return repr(name)
-    # Three quarters of the words of a task of some length is the task again. Of the tasks of benchmarks/recall.py, given as
+    # A text with three quarters of a longer task's words is the task again. Of the tasks of benchmarks/recall.py, given as
     # lessons with a few words around them, this finds 75 %.
     is_retold = len(tokens(task)) >= 4 and likeness(text.split("\n")[0], task) >= 0.75
     return "all of it" if is_retold else None
@@ -244,7 +244,7 @@ _SECRET_VALUES = tuple(
         r"(?i)\b((?:session(?:_?id)?|sid|cookie)=)(?=[\w-]*\d)[\w-]{12,}",
         r"(?i)\b((?:bearer|basic)\s+)(?=[\w.~+/-]*[\d=])[\w.~+/-]{12,}=*",
         r"(?i)((?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://)[^\s/:@]*:[^\s/@]+(?=@)",
-        # A quoted value may contain spaces: what a password or a passphrase is, and what a key of JSON says of its name.
+        # A quoted value may contain spaces: a password or a passphrase, and the value of a key in JSON.
         rf"(?i)((?<![\w-])[\w-]*{_PASSWORD}(?:{_QUOTE})?\s*(?:[:=]|\bis\b)\s*({_QUOTE}))(?=[^'\"\\\n]*\w)[^'\"\\\n]{{4,100}}(?=\2)",
         rf"(?i)((?<![\w-])[\w-]*{_KEY}{_QUOTE}\s*:\s*({_QUOTE}))(?=[^'\"\\\n]*(?:\d|\s|[^'\"\\\n]{{8}}))[^'\"\\\n]{{4,100}}(?=\2)",
         rf"(?i)(\bpass\s*[:=]\s*({_QUOTE}))(?=[^'\"\\\n]*\w)[^'\"\\\n]{{4,100}}(?=\2)",
@@ -295,7 +295,7 @@ def mask_secrets(text: str) -> str:
 
 
 def is_address(text: str) -> bool:
-    """Whether a text begins as a database's address does: with `postgresql://`, or `mysql:/` as a path has it."""
+    """Whether a text begins like a database's address: with `postgresql://` or, as in a path, with `mysql:/`."""
     return re.match(r"\w{2,}\+?\w*:/", text) is not None
 
 

@@ -21,7 +21,7 @@ READ = 1600
 
 FURTHER = 0.25
 """Weight of a sentence relative to its neighbour that is nearer to the request. From 0.1 to 0.3 the long tuning tasks
-of `benchmarks/recall.py` are level; at 0.5 other material in a task recalls lessons."""
+of `benchmarks/recall.py` do equally well; at 0.5 other material in a task recalls lessons."""
 
 EARLIER = 3
 """Fewest earlier tasks with which sentences that most of them share do not count as the request."""
@@ -32,7 +32,7 @@ _LABEL = lazy_pattern(
     r"|#+\s*input\s*$|\W*(?:问题|任务|请求|题目|用户|客户)[:：]",
     re.IGNORECASE,
 )
-"""How a line begins that is, or is followed by, the request: `Question: ...`, `# Request`, `Your task is to: ...`."""
+"""The start of a line that is the request, or comes before it: `Question: ...`, `# Request`, `Your task is to: ...`."""
 
 
 def sentences(task: str, earlier: Sequence[str] = ()) -> list[tuple[str, float]]:
@@ -62,7 +62,7 @@ def sentences(task: str, earlier: Sequence[str] = ()) -> list[tuple[str, float]]
 
 
 def _unfamiliar(found: Sequence[tuple[str, bool]], earlier: Sequence[str]) -> list[tuple[str, bool]]:
-    """The sentences with a label, and those others that most earlier tasks do not have in most of their words."""
+    """The sentences with a label, and those with few words that most earlier tasks have."""
     if len(earlier) < EARLIER:
         return list(found)
     held = Counter(word for task in earlier for word in set(tokens(task)))

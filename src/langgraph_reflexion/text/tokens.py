@@ -65,7 +65,7 @@ _VOWEL = re.compile(r"[aeiouy]")
 _ESCAPED = lazy_pattern(r"\\{1,8}(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[nrt])")
 """Escapes of JSON, also of JSON within JSON."""
 _ENTITY = lazy_pattern(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|\w{2,31});?")
-"""HTML's escapes. A longer number is none: `html.unescape` fails on thousands of digits."""
+"""HTML's escapes. A longer number is not one: `html.unescape` fails on thousands of digits."""
 _TAG_CHARACTER = lazy_pattern("[\U000e0020-\U000e007e]")
 
 
