@@ -68,7 +68,7 @@ def choose(
     *,
     after_failure: bool,
 ) -> Selection:
-    """The lessons to show. Those that hold for any task (`always`) come first, but leave a place for one that fits.
+    """The lessons to show. Lessons for any task (`always`) come first, but leave a place for one that fits.
 
     At the start, a lesson is held back if runs do as well without it, and is not shown beside a better one if it is
     expected to add less than `SIDE_GAIN` of what that one adds. After a failure, a lesson that lost its last run, or

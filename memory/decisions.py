@@ -75,7 +75,7 @@ def _write_decision(shelf: Shelf, found: StoredLesson, ops: list[Op]) -> Plan[Le
 
 
 class Scope(NamedTuple):
-    """What is undone at once: a run, or everything since a time."""
+    """What is undone together: a run, or everything since a time."""
 
     run: str | None
     since: datetime | None

@@ -55,7 +55,7 @@ Record = tuple[str, dict[str, Any]]
 """The key and the value of a record."""
 
 MAX_COUNT = 1_000_000_000
-"""The highest count that is accepted from a store or a file: a wrong one must not overflow what is computed with it."""
+"""The highest count that is accepted from a store or a file: a wrong one must not overflow a computation."""
 
 _DAMAGED = (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError)
 """What reading a damaged record raises. A time that is out of range raises one of the last two."""

@@ -202,7 +202,7 @@ def _parse_line(shelf: Shelf, line: str, untrusted: bool) -> Line:
 
 
 def _row(entry: StoredLesson) -> dict[str, Any]:
-    """The fields that are not empty, in order: those of the lesson, its other failures and the tasks that taught it."""
+    """The fields that are not empty, in order: the lesson's, its other failures and the tasks that taught it."""
     value, lesson = entry.item.value, entry.lesson
     failures = [mark for mark in fingerprints(value) if mark != failure_of(lesson)]
     row = lesson.model_dump(mode="json") | {MORE_FAILURES: failures, TASKS: tasks_of(value)}

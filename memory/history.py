@@ -155,7 +155,7 @@ def uplift_data(lesson: Lesson) -> dict[str, float] | str:
 
 
 def outcome_of(episode: Episode) -> str:
-    """How a run ended, as a word. A person may have judged one that no check judged."""
+    """How a run ended, as a word. A person may have judged a run that no check did."""
     if episode.status == "unverified" and episode.success is not None:
         return "success" if episode.success else "failure"
     return episode.status

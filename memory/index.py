@@ -88,7 +88,7 @@ OF_THE_USER_IN_CHINESE = re.compile("(?:回答|回复)(?:用户)?(?:问题)?时|
 
 
 class Entry(NamedTuple):
-    """A lesson's item, the words that find it, those of its `when`, and the words of each task that taught it."""
+    """A lesson's item, the words that find it, and the words of its `when` and of each task that taught it."""
 
     item: Item
     words: frozenset[str]

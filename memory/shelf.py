@@ -280,7 +280,7 @@ class Shelf:
     ) -> list[Op]:
         """The operations that change a lesson's status and record the change.
 
-        `after` holds other changed fields, or what is added to them, and `unrecorded` fields whose change is not.
+        `after` holds other changed fields, or what is added to them, `unrecorded` fields whose change is not recorded.
         """
         item, lesson, evidence = found
         before: dict[str, Any] = {"status": lesson.status} if status else {}

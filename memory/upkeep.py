@@ -120,5 +120,5 @@ def _stale(about: Iterable[Item]) -> list[Item]:
         if group is not None and not value.get("after") and str(value.get("id")) not in undone:
             groups.setdefault(("change", group), []).append(item)
     ordered = (sorted(items, key=lambda item: (str(item.value.get("at")), item.key)) for items in groups.values())
-    # The first change says what a lesson was at first.
+    # The first change has a lesson's first status.
     return [item for items in ordered for item in items[1 : max(len(items) - KEPT_OF_EACH, 1)]]

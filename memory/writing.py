@@ -168,7 +168,7 @@ def _reason_to_distrust(lesson: Lesson, tidied: Lesson, foreign: Foreign) -> str
 
 
 def duplicate_and_opposites(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> tuple[Item | None, list[str]]:
-    """The item that a new lesson duplicates, or `None`, and the ids of those that advise the opposite.
+    """The item that a new lesson duplicates, or `None`, and the ids of lessons that advise the opposite.
 
     A duplicate has the same id, the same text in another spelling or, if it is live, nearly the same words. One that is
     superseded counts only by its id, and only if there is no live duplicate.

@@ -287,7 +287,7 @@ def _no_answer(
 
 
 def _fail(call: WorkerCall, signal: Signal, evidence: str, mark: str, **fields: Any) -> Failure:
-    """The failure of this call, also as an event."""
+    """The failure of this call, which is also emitted."""
     failure = new_failure(call.state, signal, evidence, mark, step=call.state["tally"]["steps"] + 1, **fields)
     emit_failure(call.config, failure)
     return failure

@@ -164,7 +164,7 @@ def _last_messages(parts: Parts, state: State, ending: Ending) -> list[AnyMessag
         return out
     if pending["message"] is not None:
         return [*out, pending["message"]]
-    # A tool's direct answer is already in the conversation, but maybe before the results of other calls.
+    # A tool's direct answer is already in the conversation, perhaps before the results of other calls.
     direct, text = parts.tools.return_direct, pending["text"]
     is_answer = [answer.name in direct and readable(answer).endswith(text) for answer in answers]
     if ending.stop_reason in ("accepted", "unchecked") and (not any(is_answer) or is_answer[-1]):
@@ -261,7 +261,7 @@ def _handoff_command(state: State, messages: list[AnyMessage], outcome: Outcome)
     for handoff in state["handoffs"]:
         fields |= dict(handoff["update"])
         for key, value in handoff["update"]:
-            if key == "messages":  # in whatever form `add_messages` takes them, and maybe the whole conversation
+            if key == "messages":  # in any form that `add_messages` takes, perhaps the whole conversation
                 given = convert_to_messages(value if isinstance(value, list) else [value])
                 known = {message.id for message in theirs} - {None}
                 theirs += [cast("AnyMessage", message) for message in given if message.id not in known]

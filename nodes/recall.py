@@ -56,9 +56,9 @@ def recall(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
 def find_lessons(
     book: LessonBook, parts: Parts, state: State, failure: Failure | None, recalled: Sequence[Recalled]
 ) -> Waits[Selection]:
-    """The lessons that fit, except those that this run wrote, that it was shown, or that are withheld for comparison.
+    """The lessons that fit, except those that this run wrote or was shown, or that are withheld for comparison.
 
-    One that was held back at the start may come after its failure. One that the prompt already has is left out.
+    A lesson held back at the start may come after its failure. What the prompt already says is left out.
     """
     exclude = [*(found.lesson.id for found in recalled if found.shown or not found.why), *state["lessons_written"]]
     wait = either(book.recall, book.arecall, task_in(state), parts.tools.names, failure, exclude=exclude)

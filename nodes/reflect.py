@@ -108,8 +108,8 @@ def _ask_reflector(case: Case) -> Waits[tuple[ReadReflection, Depth, Tally]]:
 def _screen(parts: Parts, state: State, reflection: Reflection) -> tuple[Reflection, list[Memo], Objection | None]:
     """A reflection without text that copies a tool or page or imitates instructions, and the objection to its plan.
 
-    It still has all memos, because the book records why some were quarantined. The second value has those that a prompt
-    may show.
+    It still has all memos, because the book records why some were quarantined. The second value has the memos that a
+    prompt may show.
     """
     foreign = foreign_in(parts, state)
     memos = [

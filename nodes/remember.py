@@ -374,7 +374,7 @@ def foreign_texts(messages: Sequence[AnyMessage], trusted_tools: Collection[str]
 
 
 def _provider_results(message: AIMessage) -> Iterator[Any]:
-    """What the provider's built-in tools returned, and what the model cites, in the blocks of each provider."""
+    """The results of the provider's built-in tools and the texts that the model cites, in each provider's blocks."""
     content = message.content if isinstance(message.content, list) else []
     for block in (*content, *(message.additional_kwargs.get("tool_outputs") or ())):
         if isinstance(block, dict):

@@ -194,7 +194,7 @@ def _update_for(view: View, call: ToolCall, result: Any, config: RunnableConfig,
 
 
 def map_messages(result: Any, change: Callable[[ToolMessage], ToolMessage]) -> Any:
-    """A tool's result with this change to each of its messages, also those in a `Command`."""
+    """A tool's result with this change to each of its messages, including those in a `Command`."""
     if isinstance(result, (list, tuple)):
         return [map_messages(part, change) for part in result]
     if isinstance(result, ToolMessage):

@@ -207,7 +207,7 @@ def _new_in(messages: Sequence[Any], known: Sequence[AnyMessage]) -> list[Any]:
 
 
 def _messages_in(final: Any) -> list[BaseMessage] | None:
-    """The conversation in what a worker returned; None if its `messages` are something else."""
+    """The conversation in a worker's result. None if its `messages` are something else."""
     found = field_of(final, "messages")
     if not isinstance(found, list) or any(isinstance(item, str) for item in found):
         return None

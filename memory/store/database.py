@@ -258,7 +258,7 @@ def read_meta(connection: sqlite3.Connection, name: str) -> Any:
 
 
 def _use_log(connection: sqlite3.Connection) -> None:
-    """Switch the file to WAL mode. If two processes open a new file at once, SQLite refuses one of them at once."""
+    """Switch the file to WAL mode. If two processes open a new file together, SQLite refuses one of them at once."""
     end = time.monotonic() + WAIT_SECONDS
     while True:
         try:

@@ -1,7 +1,7 @@
 """The vector index: FAISS in memory proposes the nearest items, and their vectors in the file give the exact scores.
 
 The index follows the file by its numbered writes and may lag or have rows of items that have changed or gone. That is
-harmless: what it proposes is read from the file again, where filters, deletes and the true similarities are decided.
+harmless: its proposals are read from the file again, which decides filters, deletes and the true similarities.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CANDIDATES = 200
 noise, the five best are then among them in 0.998 of cases (0.96 with 100 rows), the twenty best in 0.993."""
 
 CHUNK = 4096
-"""Items that are read from the file at once, which bounds the memory."""
+"""Items that are read from the file at a time, which bounds the memory."""
 
 
 class VectorIndex:

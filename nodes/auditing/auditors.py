@@ -222,8 +222,8 @@ def _keep_memories(
             origin=origin,
             sources=[session] if session else [],
         )
-        told = [entry.name for entry in known if entry.origin == "told" and entry.kind == memory["kind"]]
-        by_tool = origin == "observed" and (memory["kind"] != "project" or memory["name"] in told)
+        named_by_user = [entry.name for entry in known if entry.origin == "told" and entry.kind == memory["kind"]]
+        by_tool = origin == "observed" and (memory["kind"] != "project" or memory["name"] in named_by_user)
         doubt = "a tool said it, and not the user" if by_tool else None
         written = yield either(book.add, book.aadd, lesson, foreign=by_tools if origin != "told" else (), doubt=doubt)
         kept.append({**memory, "action": written.action, "reason": written.reason})

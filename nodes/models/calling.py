@@ -156,7 +156,7 @@ def _valid_calls(message: AIMessage) -> tuple[list[Any], list[Any]]:
 
 
 def raise_control_flow(error: BaseException) -> None:
-    """Raise the exception if it is LangGraph's own control flow, also out of a task group."""
+    """Raise the exception if it is LangGraph's own control flow, even in an exception group."""
     if isinstance(cause := cause_of(error), GraphBubbleUp):
         raise cause
 

@@ -264,7 +264,7 @@ class Parser(TextProtocol):
     def read(self, reply: AIMessage) -> Decision | Invalid:
         try:
             decision = self._function(reply)
-        except Exception as error:  # noqa: BLE001 — the caller's own code, and what it says is evidence
+        except Exception as error:  # noqa: BLE001 — the caller's own code, whose error is evidence
             return Invalid("parse_error", describe(error))
         if not isinstance(decision, Decision):
             return Invalid("parse_error", f"the reader returned {type(decision).__name__}, not a Decision")

@@ -215,8 +215,8 @@ def ask_for_json(
 ) -> Waits[Reply]:
     """The reply to the question in the first message, whose answer is JSON of this schema.
 
-    A provider that enforces schemas gets it with the request. Any other, and one that refuses it after all, gets it as
-    text after the question, or with no `prompts` only the question. `options` are those of `call_model`.
+    A provider that enforces schemas gets it with the request. Any other, and one that refuses it, gets it as text after
+    the question or, with no `prompts`, only the question. `options` are those of `call_model`.
     """
     refused = False
     if enforces_schemas(model):
