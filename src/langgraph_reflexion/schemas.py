@@ -334,7 +334,7 @@ class Trigger(Value):
 
 
 Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
-"""A count of runs. A wrong one must not overflow what is computed with it."""
+"""A count of runs. A wrong one must not overflow a computation."""
 
 
 class Lesson(Value):

@@ -18,7 +18,7 @@ from langgraph_reflexion.text.tokens import STOP_WORDS, UNSPACED, stem, unescape
 SHORT_ANSWER = 6
 """Most words of an answer that is a single claim, in which each word counts. HotpotQA's answers have 1 to 6."""
 MAX_ANSWER, MAX_SOURCE = 20_000, 2_000_000
-"""Characters that are read: a long page of answer, and twenty of the longest results, which take some seconds."""
+"""Characters that are read: an answer of a long page, and twenty of the longest results, which take some seconds."""
 
 _MONTH_NAMES = "january february march april may june july august september october november december"
 MONTHS = {form: i for i, name in enumerate(_MONTH_NAMES.split(), 1) for form in (name, name[:3])} | {"sept": 9}
@@ -122,7 +122,7 @@ def grounded() -> Check:
 
 
 def _source_of(run: Run) -> str:
-    """The question and the observations, also with what their escapes stand for, as JSON and HTML write them."""
+    """The question and the observations, also with their JSON and HTML escapes decoded."""
     text = _cut_middle("\n".join([run.task, *run.observations]), MAX_SOURCE)
     plain = unescaped(text)
     return text if plain == text else f"{text}\n{plain}"
@@ -309,7 +309,8 @@ class _Source:
         return all(float(number) in self.numbers for number in date.numbers)
 
     def has_number(self, value: float, is_computed: bool, is_approximate: bool) -> bool:
-        """Whether it has this number: also in thousands or millions, about, or as a result of its own numbers."""
+        """Whether it has this number: exactly, in thousands or millions, approximately, or as a result of its own
+        numbers."""
         if self._has(value):
             return True
         if len(f"{value:g}".replace(".", "").strip("0")) > 1 and any(

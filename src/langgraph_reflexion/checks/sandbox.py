@@ -109,7 +109,7 @@ def _job(isolation: Isolation, code: str, expression: str, timeout: float, memor
         "longest": MAX_REPLY,
         "token": token,
         "in_namespaces": isolation.in_namespaces,
-        # In namespaces of its own, processes are counted apart from those of the user.
+        # In namespaces of its own, its processes are counted apart from the user's.
         "processes": MAX_PROCESSES if isolation.prefix else None,
     }
     return json.dumps(job).encode("ascii")

@@ -227,7 +227,8 @@ def _as_advice(text: str | Advice) -> Advice:
 
 
 def _content(text: str) -> Counter[str]:
-    """The content words; of a script without spaces single characters, whose order is freer than that of bigrams."""
+    """The content words or, in a script without spaces, single characters, whose order is freer than that of
+    bigrams."""
     words = (word for word in tokens(text) if word.isascii() and word not in _NEGATING)
     return Counter([*words, *(characters(text) - _OPTIONAL_CHARACTERS)])
 
@@ -246,7 +247,7 @@ def _rearranged(a: str, b: str) -> bool:
 
 
 def _clauses(text: str) -> list[list[str]]:
-    """The content words of each clause, in order; of a script without spaces the characters."""
+    """The content words of each clause, in order, or the characters of a script without spaces."""
     found = []
     for clause in _CLAUSE.split(text):
         unspaced = characters(clause) - _OPTIONAL_CHARACTERS

@@ -96,7 +96,7 @@ _GERMAN = word_set(
     "aber auch auf beim bitte deren ein eine einem einen einer für ich ist kann mein meine nach nicht noch nur oder sich "
     "sie sind über und unser wenn wer wird wurde zum zur"
 )
-"""Frequent German words. A text is German if it has one of these, and two with those of the next list."""
+"""Frequent German words. A text is German if it has one of these, and two of both lists together."""
 _GERMAN_AND_OTHER = word_set("aus bei das dem den der des die ins mir mit von wie")
 """Frequent German words that English ("die", "van der Rohe"), Danish, Dutch or French texts have too."""
 
