@@ -118,11 +118,11 @@ def tidy(lesson: L) -> L:
     """The lesson with each text on one line, without secrets, and with all texts but its `text` truncated."""
     tidied: dict[str, Any] = {}
     for name in TEXTS:
-        value, most = getattr(lesson, name), LENGTHS.get(name, MAX_LENGTH)
+        value, limit = getattr(lesson, name), LENGTHS.get(name, MAX_LENGTH)
         if isinstance(value, list):
-            tidied[name] = list(dict.fromkeys(filter(None, (one_line(text, most) for text in value))))[:MAX_VALUES]
+            tidied[name] = list(dict.fromkeys(filter(None, (one_line(text, limit) for text in value))))[:MAX_VALUES]
         elif value and (name != "text" or len(value) <= MAX_READ):  # a longer one is refused unchanged
-            tidied[name] = one_line(value, most) or (None if name == "topic" else "")
+            tidied[name] = one_line(value, limit) or (None if name == "topic" else "")
     return lesson.model_copy(update=tidied)
 
 
@@ -179,7 +179,7 @@ def _advises(text: str) -> bool:
     )
 
 
-def one_line(text: str, most: int) -> str:
+def one_line(text: str, limit: int) -> str:
     """A text on one line without secrets, cut to length."""
     text = mask_secrets(" ".join(text[:MAX_READ].split()))
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"

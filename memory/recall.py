@@ -204,9 +204,9 @@ def search(shelf: Shelf, query: str, limit: int, filters: Filters) -> Plan[list[
         return []
     limit = min(limit, len(items))
     weights, request = yield from _query_words(shelf, query)
-    most = len(items) if any(filters.values()) else max(limit + 10, CANDIDATES)
+    candidates = len(items) if any(filters.values()) else max(limit + 10, CANDIDATES)
     near = yield from _similarities(shelf, request)
-    scores = match(shelf.index, weights, lambda item: item.key in items, most, near)
+    scores = match(shelf.index, weights, lambda item: item.key in items, candidates, near)
     order = sorted((key for key in scores if scores[key] > 0), key=lambda key: (-scores[key], key))
     found = yield from shelf.read_snapshots([items[key] for key in order])
     meant = [entry.lesson for entry in found.values() if passes(entry.lesson, filters)]
@@ -250,13 +250,13 @@ def match(
     index: Index,
     weights: Mapping[str, float],
     usable: Callable[[Item], bool],
-    most: int = CANDIDATES,
+    limit: int = CANDIDATES,
     near: Mapping[str, float] = MappingProxyType({}),
 ) -> dict[str, float]:
     """How well lessons fit a query, 1 being just enough: those that share most words with it, and those in `near`."""
     with index.lock:
         shared = index.matching(weights)
-        keys = list(islice((key for key in shared if usable(index.entries[key].item)), most))
+        keys = list(islice((key for key in shared if usable(index.entries[key].item)), limit))
         first = set(keys)
         keys += [key for key in near if key not in first and key in index.entries and usable(index.entries[key].item)]
         enough = MIN_SCORE * max(sum(weights.values()) / USUAL_TASK_WORDS, 1.0) ** 0.25

@@ -428,10 +428,10 @@ def _parts(texts: Iterable[str]) -> Iterator[str]:
     """
     left, by_length = MAX_FOREIGN, sorted(dict.fromkeys(texts), key=len)
     for i, text in enumerate(by_length):
-        most = left // (len(by_length) - i)
-        left -= min(len(text), most)
-        head, tail = text[: most * 3 // 4], text[max(len(text) - most // 4, 0) :]
-        yield from (head, tail) if len(text) > most else [text]
+        limit = left // (len(by_length) - i)
+        left -= min(len(text), limit)
+        head, tail = text[: limit * 3 // 4], text[max(len(text) - limit // 4, 0) :]
+        yield from (head, tail) if len(text) > limit else [text]
 
 
 def _across_breaks(text: str) -> Iterator[str]:

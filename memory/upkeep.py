@@ -83,10 +83,10 @@ def drop_old_notes(shelf: Shelf) -> Plan[None]:
 
 def _drop_old_episodes(shelf: Shelf) -> Plan[None]:
     """Once there are a twentieth more episodes than `keep_runs`, remove the oldest."""
-    most = shelf.policy.keep_runs
-    [more] = yield [SearchOp(shelf.episodes, None, 1, most + most // 20)]
+    keep_runs = shelf.policy.keep_runs
+    [more] = yield [SearchOp(shelf.episodes, None, 1, keep_runs + keep_runs // 20)]
     if more:
-        yield drop(sorted((yield from items_in(shelf.episodes)), key=_created)[:-most])
+        yield drop(sorted((yield from items_in(shelf.episodes)), key=_created)[:-keep_runs])
 
 
 def _created(item: Item) -> tuple[datetime, datetime]:

@@ -83,9 +83,11 @@ def attempt(trial: Trial, parts: Parts, state: State, config: RunnableConfig) ->
     if (reason := budget.overspent(state)) is not None:
         return {"decision": None, "stop": reason, "progress": {"node": "attempt", "stop": reason}}
     prompt, text = _prompt(trial, parts, state)
-    call, most = WorkerCall(trial, parts, state, config, prompt), budget.limits.token_budget
+    call, token_budget = WorkerCall(trial, parts, state, config, prompt), budget.limits.token_budget
     meter = call.meter
-    calls = CallBudget(trial.max_steps, None if most is None else most - tokens_in(state["tally"]), meter)
+    calls = CallBudget(
+        trial.max_steps, None if token_budget is None else token_budget - tokens_in(state["tally"]), meter
+    )
     if is_first_step(config):  # messages of an attempt before a pause or a crash count too
         for reply in (yield from trial.worker.earlier_replies(config, prompt)):
             calls.taken += 1

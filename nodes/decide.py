@@ -140,9 +140,9 @@ def _prompt(
     parts: Parts, state: State, config: RunnableConfig, repair: list[AnyMessage], *, harder: bool
 ) -> Waits[list[AnyMessage]]:
     """One system message, the conversation with a message for each failure in its place, and a hint at the end."""
-    actor, most = parts.actor, parts.budget.limits.history_tokens
+    actor, history_tokens = parts.actor, parts.budget.limits.history_tokens
     conversation = whole = paired(state["messages"])
-    limit = (most or 0) // 2 if harder else most
+    limit = (history_tokens or 0) // 2 if harder else history_tokens
     if limit is not None:
         # Counting the tokens of a long conversation takes a while, so the event loop does not do it.
         conversation = yield in_thread(lambda: shortened(whole, limit, harder=harder), own=True)

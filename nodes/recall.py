@@ -65,11 +65,11 @@ def find_lessons(
     found: Selection | None = yield from best_effort(parts, state, "recall", wait)
     if found is None:
         return Selection()
-    most = parts.budget.limits.stuck_similarity
+    max_similarity = parts.budget.limits.stuck_similarity
     known = [text for turn in state["patch"] for text in (turn["patch"], *(memo["text"] for memo in turn["memos"]))]
     # A step that crashed after it wrote a lesson runs again, and `lessons_written` lacks that lesson.
     others = [lesson for lesson in found if lesson.sources != [state["about"]["id"]]]
-    new = [lesson for lesson in others if all(likeness(lesson.text, text) <= most for text in known)]
+    new = [lesson for lesson in others if all(likeness(lesson.text, text) <= max_similarity for text in known)]
     return Selection(new, found.held, found.why)
 
 

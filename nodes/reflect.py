@@ -176,8 +176,8 @@ def _is_alike(budget: Budget, state: State, reflection: Reflection | None) -> bo
     """Whether an earlier reflection gave the same plan."""
     if reflection is None:
         return False
-    plan, most = reflection.patch_prompt, budget.limits.stuck_similarity
-    return concrete(plan) and any(likeness(plan, past.patch_prompt) > most for past in state["reflections"])
+    plan, max_similarity = reflection.patch_prompt, budget.limits.stuck_similarity
+    return concrete(plan) and any(likeness(plan, past.patch_prompt) > max_similarity for past in state["reflections"])
 
 
 def _emit(case: Case, reflection: Reflection | None, objection: Objection | None) -> None:

@@ -128,9 +128,9 @@ def _question(case: Case, depth: Depth) -> Waits[str]:
     earlier = [shown_reflection(state, reflection).as_text() for reflection in state["reflections"]]
     more = [_depth_text(case, depth), _failed_lessons(case)]
     instructions = yield from _instructions(case)
-    messages, most = _messages_of_run(state, failure), QUICK_TOKENS if depth == "quick" else TRANSCRIPT_TOKENS
+    messages, limit = _messages_of_run(state, failure), QUICK_TOKENS if depth == "quick" else TRANSCRIPT_TOKENS
     # Counting the tokens of a long run takes a while, so the event loop does not do it.
-    shown = yield in_thread(lambda: transcript(messages, most), own=True)
+    shown = yield in_thread(lambda: transcript(messages, limit), own=True)
     return prompts.render(
         "reflect_free" if mode == "free" else "reflect",
         task=fenced(bounded(task_in(state), 4_000)),

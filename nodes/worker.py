@@ -48,15 +48,15 @@ class CallBudget(BaseCallbackHandler):
 
     raise_error = run_inline = ignore_chain = True
 
-    def __init__(self, most: int, tokens: int | None, meter: Meter) -> None:
-        self.most, self.taken = most, 0
+    def __init__(self, max_calls: int, tokens: int | None, meter: Meter) -> None:
+        self.max_calls, self.taken = max_calls, 0
         self.meter, self._tokens = meter, tokens
         self._lock = threading.Lock()
 
     @property
     def is_over(self) -> bool:
         """Whether a call beyond the limit was requested."""
-        return self.taken > self.most
+        return self.taken > self.max_calls
 
     def on_chat_model_start(self, *args: Any, **kwargs: Any) -> None:
         """Count a model call before it is made, or refuse it."""
@@ -70,7 +70,7 @@ class CallBudget(BaseCallbackHandler):
             self.taken += 1
             is_over = self.is_over
         if is_over:
-            raise WorkerError(f"it gave no answer in {self.most} model calls")
+            raise WorkerError(f"it gave no answer in {self.max_calls} model calls")
 
     on_llm_start = on_chat_model_start
 

@@ -167,9 +167,9 @@ def _parts(path: str) -> list[str]:
     return parts
 
 
-def _read(file: int, most: int) -> bytes:
+def _read(file: int, limit: int) -> bytes:
     with open(file, "rb", closefd=False) as opened:
-        return opened.read(most)
+        return opened.read(limit)
 
 
 def _listing(path: str, folder: int) -> str:

@@ -198,16 +198,16 @@ def media_blocks(message: ToolMessage) -> list[dict[str, Any]]:
     return [block for block in blocks if isinstance(block, dict) and not texts_of_blocks(block)]
 
 
-def bounded(text: str, most: int = MAX_RESULT) -> str:
+def bounded(text: str, limit: int = MAX_RESULT) -> str:
     """The text, or its two ends with a note on the omitted part."""
     text = valid_text(text)
-    if len(text) <= most:
+    if len(text) <= limit:
         return text
-    head, tail = most * 3 // 4, most // 4
+    head, tail = limit * 3 // 4, limit // 4
     return f"{text[:head]}\n[… {len(text) - head - tail} characters left out …]\n{text[-tail:]}"
 
 
-def shortened(messages: Sequence[AnyMessage], most: int, *, harder: bool = False) -> list[AnyMessage]:
+def shortened(messages: Sequence[AnyMessage], limit: int, *, harder: bool = False) -> list[AnyMessage]:
     """Truncate old observations to a short text, largest first, until the conversation fits the token limit.
 
     The last turn's observations stay whole, unless `harder`: then nothing is spared.
@@ -218,7 +218,7 @@ def shortened(messages: Sequence[AnyMessage], most: int, *, harder: bool = False
     last = max((i for i, message in enumerate(out) if isinstance(message, AIMessage)), default=len(out))
     old = [i for i, message in enumerate(out) if isinstance(message, ToolMessage) and (harder or i < last)]
     for i in sorted(old, key=lambda i: -sizes[i]):
-        if total <= most:
+        if total <= limit:
             break
         short = bounded(readable(out[i]), _SHORTENED)
         total -= sizes[i] - count_tokens(short)
@@ -226,11 +226,11 @@ def shortened(messages: Sequence[AnyMessage], most: int, *, harder: bool = False
     return out
 
 
-def transcript(messages: Sequence[AnyMessage], most: int) -> str:
+def transcript(messages: Sequence[AnyMessage], limit: int) -> str:
     """The conversation as text for a reflection or a check, cut to a number of tokens, largest observations first."""
-    short = shortened(list(messages), most)
-    if sum(count_tokens(readable(message)) for message in short) > most:
-        short = shortened(messages, most, harder=True)
+    short = shortened(list(messages), limit)
+    if sum(count_tokens(readable(message)) for message in short) > limit:
+        short = shortened(messages, limit, harder=True)
     lines = []
     for i, message in enumerate(short, 1):
         calls = "".join(f"\n  calls {call_text(call)}" for call in getattr(message, "tool_calls", []))
@@ -239,7 +239,7 @@ def transcript(messages: Sequence[AnyMessage], most: int) -> str:
         lines.append(f"[m{i}] {message.type}{name}: {content}{calls}")
     text = "\n".join(lines)
     # Characters are not tokens: some scripts need several times as many tokens.
-    return fenced(bounded(text, min(most * 4, max(400, len(text) * most // max(count_tokens(text), 1)))))
+    return fenced(bounded(text, min(limit * 4, max(400, len(text) * limit // max(count_tokens(text), 1)))))
 
 
 def fenced(text: str) -> str:

@@ -128,9 +128,9 @@ def _source_of(run: Run) -> str:
     return text if plain == text else f"{text}\n{plain}"
 
 
-def _cut_middle(text: str, most: int) -> str:
+def _cut_middle(text: str, limit: int) -> str:
     """Return the text, or both its ends without a note on the cut, which would be read as a claim."""
-    return text if len(text) <= most else f"{text[: most * 3 // 4]}\n{text[-(most // 4) :]}"
+    return text if len(text) <= limit else f"{text[: limit * 3 // 4]}\n{text[-(limit // 4) :]}"
 
 
 def _unknown_in(answer: str, question: str, text: str) -> Iterator[str]:

@@ -127,12 +127,12 @@ def set_limits(seconds, memory_mb, processes):
     memory = memory_mb * 1024 * 1024
     limits = {"AS": memory, "DATA": memory, "CPU": int(seconds) + 2, "FSIZE": 0, "CORE": 0, "NOFILE": 64}
     limits["NPROC"] = processes
-    for name, most in limits.items():
+    for name, limit in limits.items():
         kind = getattr(resource, f"RLIMIT_{name}", None)
-        if kind is None or most is None:
+        if kind is None or limit is None:
             continue
         hard = resource.getrlimit(kind)[1]
-        least = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        least = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         try:
             resource.setrlimit(kind, (least, least))
         except (ValueError, OSError):  # macOS does not know all of them
