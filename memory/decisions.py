@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from langgraph.store.base import Item, Op, PutOp
 
-from langgraph_reflexion.memory.access import TOPIC, Plan, items_in, put, read_items, storable
+from langgraph_reflexion.memory.access import PAUSE, PAUSE_AFTER, TOPIC, Plan, items_in, put, read_items, storable
 from langgraph_reflexion.memory.credit import counted_before, counted_episode, later_than_all, lessons_of
 from langgraph_reflexion.memory.evidence import LIVE, Change, Source, lesson_of_change, run_record
 from langgraph_reflexion.memory.gate import one_line
@@ -113,11 +113,15 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
             if label.startswith(TOPIC) and scope.has(item.value) and not item.value.get("undone"):
                 row = item.key, {**item.value, "undone": now.isoformat()}
                 groups[str(item.value.get("run"))].append(put(item.namespace, *row))
-    for item in episodes.values():
+    for i, item in enumerate(episodes.values(), 1):
+        if i % PAUSE_AFTER == 0:
+            yield PAUSE
         if not is_undone(item):
             groups[item.key].append(put(shelf.episodes, item.key, {**item.value, UNDONE: now.isoformat()}))
     undone: list[Change] = []
-    for id, found in known.items():
+    for i, (id, found) in enumerate(known.items(), 1):
+        if i % PAUSE_AFTER == 0:
+            yield PAUSE
         for run, until_now in counts[id].items():
             row = run_record(run, at=now, instead=until_now, undone=True)
             groups[run].append(put(shelf.evidence_of(id), *row))
@@ -155,7 +159,9 @@ def _counted_in(
         kept = yield from items_in(shelf.episodes)
         items = [item for item in kept if item.key in listed or _is_since(item, scope.since)]
     episodes = {item.key: item for item in items if item is not None}
-    for run, item in episodes.items():
+    for i, (run, item) in enumerate(episodes.items(), 1):
+        if i % PAUSE_AFTER == 0:
+            yield PAUSE
         episode = counted_episode(item)
         for id in lessons_of(episode) if episode is not None else ():
             if id in known and (until_now := counted_before(run, episode, known[id])) is not None:

@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 
 from langgraph_reflexion.driver import in_thread
 from langgraph_reflexion.errors import LessonError
-from langgraph_reflexion.memory.access import COLLECTIONS, Plan, items_in, may_be_an_id, put
+from langgraph_reflexion.memory.access import COLLECTIONS, PAUSE, PAUSE_AFTER, Plan, items_in, may_be_an_id, put
 from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence
 from langgraph_reflexion.memory.gate import MAX_READ, MAX_VALUES, malformed, tidy
 from langgraph_reflexion.memory.index import tasks_of
@@ -116,13 +116,15 @@ def load(shelf: Shelf, place: Place, strict: bool, untrusted: bool) -> Plan[Load
     A database gets more than 5,000 lessons in several batches. If one fails, load the file again.
     """
     lines: list[str] = yield in_thread(lambda: read_lines(place))
-    lessons, skipped = _parse_lines(shelf, lines, strict, untrusted)
+    lessons, skipped = yield from _parse_lines(shelf, lines, strict, untrusted)
     items = yield from items_in(shelf.lessons)
     known = {item.key for item in items}
     texts = {_identity(item.value) for item in items}
     newest = {(new.kind, new.name or ""): new.id for new in lessons if new.name and new.status in LIVE}
     groups: list[list[Op]] = []
-    for lesson in lessons:
+    for i, lesson in enumerate(lessons, 1):
+        if i % PAUSE_AFTER == 0:
+            yield PAUSE
         if lesson.id in known or _identity(vars(lesson)) in texts:
             continue
         known.add(lesson.id)
@@ -149,11 +151,13 @@ def _identity(value: Mapping[str, Any]) -> tuple[Any, str, bool]:
     return value.get("kind"), fold(str(value.get("text"))), bool(value.get("supersedes"))
 
 
-def _parse_lines(shelf: Shelf, lines: Iterable[str], strict: bool, untrusted: bool) -> tuple[list[Line], int]:
+def _parse_lines(shelf: Shelf, lines: Iterable[str], strict: bool, untrusted: bool) -> Plan[tuple[list[Line], int]]:
     """The lessons of these lines, and how many lines were skipped."""
     rows: list[Line] = []
     skipped = 0
     for number, line in enumerate(lines, 1):
+        if number % PAUSE_AFTER == 0:
+            yield PAUSE
         if not line.strip():
             continue
         try:

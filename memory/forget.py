@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from langgraph.store.base import Item, Op, PutOp
 
-from langgraph_reflexion.memory.access import Plan, drop, items_in, may_be_an_id, put, read_items
+from langgraph_reflexion.memory.access import PAUSE, PAUSE_AFTER, Plan, drop, items_in, may_be_an_id, put, read_items
 from langgraph_reflexion.memory.index import remove_everywhere
 from langgraph_reflexion.memory.items import parse_item
 from langgraph_reflexion.memory.shelf import MARKS, Shelf
@@ -56,7 +56,8 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
         ops.append(put(shelf.forgotten, id, {"at": shelf.clock().isoformat(), "words": [*map(list, hashes)]}))
     # Only the latest sources of a lesson are recorded, so every episode that may contain its text is read.
     forgotten = {_hashes_of(text) for its in texts.values() for text in its}
-    ops += _without_texts(shelf, (yield from items_in(shelf.episodes)) if gone else [], forgotten, texts)
+    episodes = (yield from items_in(shelf.episodes)) if gone else []
+    ops += yield from _without_texts(shelf, episodes, forgotten, texts)
     yield ops
     yield from shelf.read_and_correct(gone)
     remove_everywhere(shelf.store, shelf.lessons, gone)
@@ -75,7 +76,7 @@ def remove_forgotten(shelf: Shelf, episodes: Iterable[Item], forgotten: Iterable
     """Remove what these episodes repeat of texts that were forgotten."""
     lists = [item.value.get("words") for item in forgotten]
     texts = (text for texts in lists if isinstance(texts, list) for text in texts if isinstance(text, list))
-    if ops := _without_texts(shelf, episodes, {frozenset(map(str, text)) for text in texts}):
+    if ops := (yield from _without_texts(shelf, episodes, {frozenset(map(str, text)) for text in texts})):
         yield ops
         yield from shelf.settle()
 
@@ -85,10 +86,12 @@ def _without_texts(
     episodes: Iterable[Item],
     forgotten: Collection[frozenset[str]],
     texts: Mapping[str, list[str]] = MappingProxyType({}),
-) -> list[Op]:
+) -> Plan[list[Op]]:
     """The writes that remove from episodes the reflections that repeat forgotten texts, or these texts of lessons."""
     ops: list[Op] = []
-    for item in episodes:
+    for i, item in enumerate(episodes, 1):
+        if i % PAUSE_AFTER == 0:
+            yield PAUSE
         episode = parse_item(item, Episode) if item.value.get("reflections") else None
         if episode is not None and (without := _kept_of(episode, forgotten, texts)) != episode:
             marks = {name: item.value[name] for name in MARKS if item.value.get(name)}

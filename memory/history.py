@@ -10,7 +10,7 @@ from typing import Any
 
 from langgraph.store.base import SearchOp
 
-from langgraph_reflexion.memory.access import TOPIC, Plan, count, items_in, read_items
+from langgraph_reflexion.memory.access import PAUSE, PAUSE_AFTER, TOPIC, Plan, count, items_in, read_items
 from langgraph_reflexion.memory.choose import doubt_of, holds_always, is_approved
 from langgraph_reflexion.memory.credit import counted_episode, run_fields, runs_of_topics, topic_label, won_and_lost
 from langgraph_reflexion.memory.estimate import Uplift, uplift
@@ -145,7 +145,15 @@ def episodes(shelf: Shelf, limit: int | None) -> Plan[list[Episode]]:
     """The recorded runs, the newest first."""
     items = yield from items_in(shelf.episodes)
     newest = sorted(items, key=lambda item: (str(item.value.get("created_at")), item.key), reverse=True)
-    return [*filter(None, (parse_item(item, Episode) for item in newest))][:limit]
+    found: list[Episode] = []
+    for i, item in enumerate(newest, 1):
+        if len(found) == limit:
+            break
+        if (episode := parse_item(item, Episode)) is not None:
+            found.append(episode)
+        if i % PAUSE_AFTER == 0:
+            yield PAUSE
+    return found
 
 
 def uplift_data(lesson: Lesson) -> dict[str, float] | str:

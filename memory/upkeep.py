@@ -30,6 +30,9 @@ words are kept for a lesson: the first and the latest."""
 FORGOTTEN_KEPT = timedelta(days=1)
 """How long the ids and hashes of a forgotten lesson are kept: longer than any run that was in progress takes to end."""
 
+FORGET_TAKES = timedelta(hours=1)
+"""More than a `forget` takes from its first read to its write, and more than clocks of machines differ."""
+
 
 def is_due(evidence: Evidence, now: datetime) -> bool:
     """Whether a lesson has enough single runs that half of them should be summed up, or was taught often enough."""
@@ -69,7 +72,10 @@ def drop_old(shelf: Shelf) -> Plan[None]:
     forgotten = yield from items_in(shelf.forgotten)
     yield from shelf.read_and_correct([item.key for item in forgotten])
     if forgotten:
-        yield from remove_forgotten(shelf, (yield from items_in(shelf.episodes)), forgotten)
+        # `forget` itself has looked at all that were there when it began.
+        since = min(item.updated_at for item in forgotten) - FORGET_TAKES
+        written = [item for item in (yield from items_in(shelf.episodes)) if item.updated_at >= since]
+        yield from remove_forgotten(shelf, written, forgotten)
     end = shelf.clock() - FORGOTTEN_KEPT
     yield drop(item for item in forgotten if (at := time_in(item.value.get("at"))) is None or at < end)
 

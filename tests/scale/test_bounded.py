@@ -16,11 +16,12 @@ from langgraph.store.base import BaseStore, Op, PutOp
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 
-from langgraph_reflexion import Episode, FaissStore, Lesson, LessonBook, MemoryPolicy
+from langgraph_reflexion import Episode, FaissStore, Lesson, LessonBook, MemoryPolicy, Reflection
 from langgraph_reflexion.driver import run_sync
 from langgraph_reflexion.memory import access, history, index, upkeep, writing
 from langgraph_reflexion.memory.credit import PLACES
 from langgraph_reflexion.memory.index import Indexes
+from langgraph_reflexion.testing import reflection
 
 MANY = 60
 """More lessons than are read as a whole each time."""
@@ -289,3 +290,37 @@ def test_statistics_read_a_sample_and_count_the_rest(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(history, "SAMPLE", 73)
     assert (book.stats()["lessons"], book.stats()["live"]) == (73, 73)
     assert "sampled" not in book.stats()
+
+
+def pauses(book: LessonBook, plan: access.Plan[Any]) -> int:
+    """How often the work of a plan lets other tasks of the event loop run between two calls of the store."""
+    made = []
+    access.run_sync(
+        plan, lambda request: (made.append(request is access.PAUSE), access._answer(book.store, request))[1]
+    )
+    return sum(made)
+
+
+@pytest.mark.req("I6")
+def test_work_on_all_records_of_a_book_gives_way_to_other_tasks() -> None:
+    clock, rows = Clock(), 250
+    book = LessonBook(InMemoryStore(), ("team",), clock=clock)
+    lines = "".join(f'{{"kind": "rule", "text": "Weigh crate {i} with care."}}\n' for i in range(rows))
+    assert pauses(book, book._load(io.StringIO(lines))) >= 4, "to read them, and to write them"
+    lesson = book.add(violin()).lesson
+    assert lesson is not None
+    about = Reflection.model_validate(reflection("Listen first."))
+    run = a_run("run", []).model_copy(update={"reflections": [about], "created_at": clock.now})
+    for i in range(rows):
+        value = run.model_copy(update={"id": f"run-{i}"}).model_dump(mode="json")
+        book.store.put(("team", "episodes"), f"run-{i}", value)
+    assert pauses(book, book._episodes()) == pauses(book, book._forget(lesson.id)) == 2
+    assert pauses(book, book._episodes(5)) == 0, "no more are read than asked for"
+    assert pauses(book, upkeep.drop_old(book._shelf)) == 2
+    for i in range(rows):
+        item = book.store.get(("team", "episodes"), f"run-{i}")
+        assert item is not None
+        item.updated_at -= timedelta(days=1)
+    assert pauses(book, upkeep.drop_old(book._shelf)) == 0, "`forget` itself has read those that were there before it"
+    undo = book._undo(since=clock.now - timedelta(days=1))
+    assert pauses(book, undo) >= pauses(book, book._lessons()) + 6
