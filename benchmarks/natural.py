@@ -4,7 +4,7 @@
 
 No model takes part. A student solves a task with a set probability, which right or harmful advice changes. After each
 failure a reflector writes one reflection, which is right, useless, harmful or too broad. Tasks of a kind come in five
-or six phrasings with other names, things and numbers (`data/natural.txt`).
+or six phrasings with other names, things and numbers, or as JSON with other fields (`data/natural.txt`).
 All memories get the same tasks and random numbers. Each figure is the mean share of tasks solved at the first attempt,
 in percent. The differences are paired, with 95 % intervals over the seeds. Of the package's constants, `LIKE_TASK`,
 `LIKE_BEST` and `SAME_KIND` in `memory/recall.py` were compared here, and two values of `MIN_WHEN_SHARE` on other seeds,
@@ -79,6 +79,7 @@ WORLDS = {
         World("flips", flips=25),
         World("rare", kinds=20, zipf=1.1),
         World("german", language="de", kinds=6),
+        World("jobs", language="json", kinds=6),
         World("literal", literal=1.0, when=0.2),
         World("broad", right=0.25, useless=0.15, stray=0.4),
         World("fickle", obeys=0.35),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -734,6 +735,28 @@ def test_a_lesson_is_found_by_the_same_question_about_something_else(book: Lesso
     assert texts(book.recall("What was our revenue in July?")) == [SOIL]
     assert not book.recall("What was our headcount in spring?")
     assert not book.recall("What was it that our neighbours did in there?")
+
+
+@pytest.mark.req("D22")
+@pytest.mark.parametrize(
+    "form",
+    [
+        '{{"job": "{job}", "ref": {n}, "customer": "{name}", "date": "9 October"}}',
+        "{{'job': '{job}', 'ref': {n}, 'customer': '{name}', 'date': '9 October'}}",
+        '<job type="{job}" ref="{n}" customer="{name}" date="9 October"/>',
+        '{{"kind": "{job}", "version": 2, "payload": {{"customer": "{name}", "id": "ord_{n}"}}}}',
+    ],
+)
+@pytest.mark.parametrize("write", [str.lower, str.upper])
+def test_a_lesson_about_a_job_in_json_or_xml_is_found_for_jobs_of_its_sort(
+    book: LessonBook, form: str, write: Callable[[str], str]
+) -> None:
+    for n, job in enumerate(("refund", "route", "stock", "report")):
+        rule = a_rule(f"Lock the ledger before a {job} is written.", when=f"jobs of type {job}", sources=[f"run-{n}"])
+        task = form.format(job=write(job), n=4711 + n, name="Okafor")
+        assert book.add(rule, task=task).action == "added", "the sort of a job is no detail of it"
+    found = texts(book.recall(form.format(job=write("stock"), n=52, name="Lindqvist")))
+    assert found == ["Lock the ledger before a stock is written."]
 
 
 @pytest.mark.req("D4")

@@ -31,6 +31,8 @@ SAME = [
     ("会议在10:30开始", "会议在9:05:30开始"),
     ("请在2026-01-06之前提交", "请在2027-11-30之前提交"),
     ("连接10.0.0.44失败", "连接db1.one.com失败"),
+    ('{"error": "no_room", "day": "9 October"}', '{"error": "no_room", "day": "Friday"}'),
+    ("{'message': 'Room 12 is taken on 2026-01-06'}", "{'message': 'Room 7 is taken on 2027-11-30'}"),
     ("无法发给ada@firma.example，请重试", "无法发给bob.smith@other.example，请重试"),
 ]
 
@@ -56,6 +58,20 @@ def test_another_mistake_signal_or_tool_is_another_fingerprint() -> None:
         fingerprint("tool_error", None, "ValueError: 7 is not a weekday"),
     }
     assert len(prints) == 5
+
+
+@pytest.mark.req("A6")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ('{"error": "no_room", "code": 409}', '{"error": "no_access", "code": 409}'),
+        ('{"error": "CONFLICT"}', '{"error": "FORBIDDEN"}'),
+        ("{'detail': 'Rate limit exceeded'}", "{'detail': 'Customer not found'}"),
+        ('<error type="conflict"/>', '<error type="forbidden"/>'),
+    ],
+)
+def test_another_mistake_in_the_fields_of_an_error_is_another_fingerprint(one: str, other: str) -> None:
+    assert fingerprint("tool_error", "search", one) != fingerprint("tool_error", "search", other)
 
 
 def test_it_can_be_read() -> None:

@@ -31,11 +31,15 @@ _MAIL = (
     rf"(?:(?![\d_])[{LETTERS}](?:(?![\d_])[{LETTERS}])+(?![{LETTERS}])|[{UNSPACED}]{{2,4}})"
 )
 
+_SORT = r"""(?:"(?-i:[a-z_-]+|[A-Z_-]+)"|'(?-i:[a-z_-]+|[A-Z_-]+)')"""
+"""A value of a field that says of which sort something is, not which one it is: `"refund"` in `{"job": "refund"}`."""
+
 _LITERAL = lazy_pattern(
     rf"""
     (?P<url>(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://[^\s'"<>)\]]+ | \bwww\.[^\s'"<>)\]]+)
     | (?P<mail>{_MAIL})
     | (?P<uuid>\b[0-9a-f]{{8}}-(?:[0-9a-f]{{4}}-){{3}}[0-9a-f]{{12}}\b)
+    | (?P<field>(?P<quote>["'])[\w.-]{{1,60}}(?P=quote)\s*:(?:\s*{_SORT})? | (?<![\w.-])[\w-]{{1,60}}={_SORT})
     | (?P<str>(?<![\w'])'(?:[^'\\\n]|\\.){{0,500}}'(?!\w) | "(?:[^"\\\n]|\\.){{0,500}}" | `[^`\n]{{0,500}}`
         | “[^”\n]{{0,500}}” | ‘[^’\n]{{0,500}}’ | 「[^」\n]{{0,500}}」 | 『[^』\n]{{0,500}}』 | 《[^》\n]{{0,500}}》
         | «[^»\n]{{0,500}}»)
@@ -60,6 +64,8 @@ _LITERAL = lazy_pattern(
     """.replace(r"\b", EDGE),
     re.IGNORECASE | re.VERBOSE,
 )
+_AFTER_KEY = lazy_pattern(r"""["']\s*:\s*$""")
+
 _GENERAL = lazy_pattern(
     r"(?:utf|sha|md|base|int|uint|float|ipv|http|python|gpt|iso|rfc|covid|h|x|s|ec|oauth|mp|web)-?_?\d+(?:[._-]\d+)*"
     r"|[$€£¥]?\d{1,3}%?|10+|1024|2048|4096|8080|65535|\d+-?(?:bit|byte|day|hour|minute|second|week|month|year)s?"
@@ -131,6 +137,8 @@ def literals_of(task: str) -> list[str]:
     literals: dict[str, None] = {}
     for found in _LITERAL.finditer(task[:MAX_TASK]):
         literal = found.group().rstrip(".,;:")
+        if found.lastgroup == "field":
+            continue
         if found.lastgroup == "str":
             quoted = literal[1:-1].strip()
             # A quoted word is often a term; of a script without spaces two characters are a name.
@@ -197,8 +205,15 @@ def gives_away(text: str, answer: str) -> bool:
 
 
 def _mask(found: re.Match[str]) -> str:
-    """The word that replaces a literal. A file's name stays, like a module's."""
-    return {"file": found.group(), "uuid": "<id>"}.get(str(found.lastgroup), f"<{found.lastgroup}>")
+    """The word that replaces a literal. A file's name stays, like a module's, and so do the names of fields."""
+    if (
+        found.lastgroup == "str"
+        and found.group().count(" ") > 1
+        and _AFTER_KEY.search(found.string[max(found.start() - 9, 0) : found.start()])
+    ):
+        return found.group()[0] + _LITERAL.sub(_mask, found.group()[1:-1]) + found.group()[-1]
+    kept = {"file": found.group(), "field": found.group(), "uuid": "<id>"}
+    return kept.get(str(found.lastgroup), f"<{found.lastgroup}>")
 
 
 # ---------------------------------------------------------------- secrets
