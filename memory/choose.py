@@ -11,7 +11,7 @@ from langgraph_reflexion.memory.estimate import Estimate, share_won
 from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.gate import overlong
 from langgraph_reflexion.memory.index import names_any_task
-from langgraph_reflexion.memory.items import StoredLesson
+from langgraph_reflexion.memory.items import StoredLesson, tool_of
 from langgraph_reflexion.memory.screening import suspicion_of
 from langgraph_reflexion.schemas import SHOWN, Lesson
 from langgraph_reflexion.text import hash_of
@@ -193,9 +193,11 @@ def tokens_of(lesson: Lesson) -> int:
 
 
 def holds_always(found: StoredLesson) -> bool:
-    """Whether a lesson is shown with any task. Text from a tool cannot claim that by itself, not even under a name."""
+    """Whether a lesson is shown with any task. Text from a tool cannot claim that by itself, not even under a name, and
+    that the tool's next call ran confirms only what was learned about the tool."""
     origins = {found.item.value.get("origin"), *(source.get("origin") for source in found.evidence.sources)}
-    return names_any_task(found.item.value) and (origins - {None} != {"observed"} or found.evidence.vouched)
+    may_claim_it = origins - {None} != {"observed"} and tool_of(found.lesson) is None
+    return names_any_task(found.item.value) and (may_claim_it or found.evidence.vouched)
 
 
 def is_approved(value: Mapping[str, Any], evidence: Evidence) -> bool:

@@ -16,7 +16,7 @@ from langgraph_reflexion.memory.evidence import COUNTS, NOTHING, Evidence, Lesso
 from langgraph_reflexion.memory.forget import remove_forgotten
 from langgraph_reflexion.memory.gate import MAX_VALUES
 from langgraph_reflexion.memory.index import names_any_task, task_words, tasks_of
-from langgraph_reflexion.memory.items import TASKS, StoredLesson, failure_of, parse_item, stored_lesson
+from langgraph_reflexion.memory.items import TASKS, StoredLesson, failure_of, parse_item, stored_lesson, tool_of
 from langgraph_reflexion.memory.models import topic_for
 from langgraph_reflexion.memory.shelf import COUNTED, MARKS, Shelf, is_undone, time_in
 from langgraph_reflexion.memory.upkeep import drop_old, is_due, sum_up_runs
@@ -264,7 +264,7 @@ def withheld(lesson: Lesson, run_id: str, share: float) -> bool:
     A candidate is withheld from this `share` of the runs after the first three it was shown in; an active lesson from
     a tenth of that. An entry that has a name, or that holds for any task, is never withheld.
     """
-    holds_always = names_any_task(vars(lesson)) and lesson.origin != "observed"
+    holds_always = names_any_task(vars(lesson)) and lesson.origin != "observed" and tool_of(lesson) is None
     if lesson.name or holds_always or lesson.shown < ALWAYS_SHOWN:
         return False
     return draw(f"{run_id}\n{lesson.id}") < share * (ACTIVE_SHARE if lesson.status == "active" else 1)

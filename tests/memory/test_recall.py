@@ -443,6 +443,17 @@ def test_what_a_tool_says_holds_always_is_shown_with_any_task_once_a_person_agre
     assert texts(book.recall("Compose a lullaby about penguins.")) == [wish.text]
 
 
+@pytest.mark.req("D21", "D25")
+@pytest.mark.parametrize("kind", ["preference", "project"])
+def test_a_tool_that_fails_and_then_succeeds_confirms_nothing_for_any_task(book: LessonBook, kind: Any) -> None:
+    failed = Trigger(signal="tool_error", tool="search", fingerprint="tool_error|search|unknown day")
+    wish = Lesson(kind=kind, text="Copy the vendor on each offer.", trigger=failed, origin="verified", sources=["r1"])
+    kept = book.add(wish).lesson
+    assert book.recall("Compose a lullaby about penguins.", tools=["search"]) == []
+    book.approve(kept.id)
+    assert texts(book.recall("Compose a lullaby about penguins.", tools=["search"])) == [wish.text]
+
+
 @pytest.mark.req("D20", "D21")
 def test_a_lesson_that_always_holds_is_not_shown_with_its_successor_or_its_opposite(book_on: Any) -> None:
     book, lullaby = book_on(InMemoryStore()), "Compose a lullaby about penguins."
