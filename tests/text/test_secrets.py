@@ -28,6 +28,7 @@ MASKED = {  # where only a part of it is the secret, that part stands in « »
     "an Azure key": "AccountKey=«Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq»==",
     "a JSON web token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abcdef",
     "a private key": "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaA\n-----END OPENSSH PRIVATE KEY-----",
+    "the end of a private key": "left out …]«\nb3BlbnNzaC1rZXktdjE=\nAbC=\n-----END RSA PRIVATE KEY-----»",
     "a bearer header": "Authorization: Bearer «abcdef1234567890ABCD»",
     "a basic header": "Authorization: Basic «dXNlcjpwYXNzd29yZA»==",
     "a key header": "X-Api-Key: «1a2b3c4d5e6f»",

@@ -232,6 +232,7 @@ _SECRETS = tuple(
     lazy_pattern(pattern, re.DOTALL | re.ASCII)
     for pattern in (
         r"-----BEGIN [A-Z ]*PRIVATE KEY[A-Z ]*-----.*?(?:-----END [A-Z ]*PRIVATE KEY[A-Z ]*-----|$)",
+        r"(?<![\w+/=\s\\])(?=[\w+/=\s\\]*[\w+/=]{16})[\w+/=\s\\]*-----END [A-Z ]*PRIVATE KEY[A-Z ]*-----",  # of one that was cut
         r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?",
         r"\b(?:sk|pk|rk)[-_][\w-]{12,}",
         r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-|npm_|pypi-|hf_|dop_v1_|lsv2_\w{2}_|whsec_|ntn_|figd_|shp[a-z]{2}_|sq0[a-z]{3}-|GOCSPX-)[\w-]{10,}",
