@@ -28,6 +28,7 @@ from langgraph_reflexion.nodes.auditing.prompt_and_reply import (
 )
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.models.calling import call_silently, raise_control_flow
+from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.nodes.remember import foreign_texts
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Lesson, Origin, Usage
@@ -232,7 +233,7 @@ def _keep_memories(
 
 def _origins(found: Memories, user: Sequence[str], foreign: Sequence[str]) -> list[Origin]:
     """The origin of each memory: the user's words, a tool's, or the auditor's own."""
-    by_tools = {word for text in foreign for word in tokens(text[:50_000])} - {
+    by_tools = {word for text in foreign for word in tokens(bounded(text, 50_000))} - {
         word for message in user for word in tokens(message)
     }
     origins: list[Origin] = []
