@@ -45,6 +45,7 @@ ROLE = "it gives the reader another role"
 VOICE = "it speaks in the name of a role"
 CONTROL_MARKS = "it contains control marks of a model"
 FORGES = "it forges a boundary"
+RECORD = "it forges the record of a lesson"
 LINK = "it contains a link to call"
 ENCODED = "it is encoded"
 HIDDEN = "it contains invisible characters"
@@ -63,6 +64,7 @@ _PATTERNS = tuple(
         (CONTROL_MARKS, r"<\|[^|\n]{1,40}\|>|\[/?(?:INST|SYS|SYSTEM)\]|<</?SYS>>|</?s>|<(?:start|end)_of_turn>|\b(?:BEGIN|END) (?:SYSTEM|INSTRUCTIONS?|PROMPT)\b"),
         (FORGES, rf"[<‹«〈⟨]\s*/?\s*{_TAGS}\b[^>›»〉⟩\n]{{0,200}}[>›»〉⟩]|<script|<iframe|<!--"),
         (FORGES, r"\n\s*(?:</?[\w-]{1,40}[^>\n]{0,200}>|#{1,6} |[-=_*~]{3,}|```|\[/?\w[^\]\n]{0,200}\]\s*$)|^\s*(?:#{1,6} |[-=]{3,})"),
+        (RECORD, r"\bwon \d+ of \d+ with it\b"),
         (LINK, r"\b(?:https?|s?ftp|wss?|file|javascript|data|vbscript|s3|gs|ldaps?)\s*:\s*(?://|\w+[/,;])|\b(?:java|vb)script\s*:\s*\w+\(|\bhxxps?\b|\bwww\.\w|!?\[[^\]\n]{0,200}\]\("),
         (LINK, rf"\b(?:visit|open|browse|fetch|ping|navigate to|go to|download from|upload|post|send|curl|wget)\b[^.\n]{{0,40}}{_DOMAIN}|\b(?:curl|wget)\b[^\n|]{{0,80}}\|\s*(?:sudo )?\w*sh\b"),
         (ENCODED, r"(?<![\w/+])(?=[A-Za-z0-9+/]{40})(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*[A-Z])(?=[A-Za-z0-9+/]*\d)[A-Za-z0-9+/]{40,}={0,2}|(?:\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|&#x?[0-9a-f]+;|%[0-9a-f]{2}){4,}"),
