@@ -226,7 +226,10 @@ def test_values_are_shown_as_python_writes_them():
 @pytest.mark.req("K7")
 @pytest.mark.parametrize(
     "reply",
-    [None, 3, "int", [], ["int"], ["int", 3], ["int", "0x3", 1], ["list", [["int"]]], ["float", 1], ["list", 3]],
+    [
+        *(None, 3, "int", [], ["int"], ["int", 3], ["int", "0x3", 1], ["list", [["int"]]], ["list", 3], ["float", 1]),
+        *(["float", "0x1p9999"], ["dict", [{}]]),
+    ],
 )
 def test_a_reply_in_another_form_equals_nothing(reply):
     for expected in (3, [3], 3.0, {3: 3}, {3}):

@@ -95,7 +95,7 @@ def same_value(encoded: Any, expected: Any) -> bool:
     try:
         encode: Callable[[Any], str] = make_encoder()  # type: ignore[no-untyped-call]
         return _same(encoded, json.loads(encode(expected)))
-    except (ValueError, TypeError, IndexError, RecursionError):  # the report is not in this form
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError):  # the report is not in this form
         return False
 
 
