@@ -63,13 +63,17 @@ _PATTERNS = tuple(
         (VOICE, rf"{_SENTENCE_START}(?:系统|助手|助理|开发者|用户|管理员)(?:提示|消息|指令|通知)?\s*[:：]"),
         (CONTROL_MARKS, r"<\|[^|\n]{1,40}\|>|\[/?(?:INST|SYS|SYSTEM)\]|<</?SYS>>|</?s>|<(?:start|end)_of_turn>|\b(?:BEGIN|END) (?:SYSTEM|INSTRUCTIONS?|PROMPT)\b"),
         (FORGES, rf"[<‹«〈⟨]\s*/?\s*{_TAGS}\b[^>›»〉⟩\n]{{0,200}}[>›»〉⟩]|<script|<iframe|<!--"),
-        (FORGES, r"\n\s*(?:</?[\w-]{1,40}[^>\n]{0,200}>|#{1,6} |[-=_*~]{3,}|```|\[/?\w[^\]\n]{0,200}\]\s*$)|^\s*(?:#{1,6} |[-=]{3,})"),
         (RECORD, r"\bwon \d+ of \d+ with it\b"),
         (LINK, r"\b(?:https?|s?ftp|wss?|file|javascript|data|vbscript|s3|gs|ldaps?)\s*:\s*(?://|\w+[/,;])|\b(?:java|vb)script\s*:\s*\w+\(|\bhxxps?\b|\bwww\.\w|!?\[[^\]\n]{0,200}\]\("),
         (LINK, rf"\b(?:visit|open|browse|fetch|ping|navigate to|go to|download from|upload|post|send|curl|wget)\b[^.\n]{{0,40}}{_DOMAIN}|\b(?:curl|wget)\b[^\n|]{{0,80}}\|\s*(?:sudo )?\w*sh\b"),
         (ENCODED, r"(?<![\w/+])(?=[A-Za-z0-9+/]{40})(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*[A-Z])(?=[A-Za-z0-9+/]*\d)[A-Za-z0-9+/]{40,}={0,2}|(?:\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|&#x?[0-9a-f]+;|%[0-9a-f]{2}){4,}"),
     )
 )  # fmt: skip
+_FRAME = lazy_pattern(
+    r"\n\s*(?:</?[\w-]{1,40}[^>\n]{0,200}>|#{1,6} |[-=_*~]{3,}|\[/?\w[^\]\n]{0,200}\]\s*$)|^\s*(?:#{1,6} |[-=]{3,})",
+    re.MULTILINE,
+)  # fmt: skip
+_CODE_BLOCK = lazy_pattern(r"^[ \t]*```[\w+-]*\n.*?^[ \t]*```", re.DOTALL | re.MULTILINE)
 _PATTERNS_OF_DISGUISES = tuple(found for found in _PATTERNS if found[0] not in (LINK, ENCODED))
 """For other readings of a text, in which links and encodings mean nothing."""
 _SQUASHED_DROP = lazy_pattern(
@@ -126,6 +130,8 @@ def _without_spaces(long: int, text: str) -> str:
 def _imitation(text: str, *, disguised: bool = False) -> str | None:
     patterns = _PATTERNS_OF_DISGUISES if disguised else _PATTERNS
     found = next((reason for reason, pattern in patterns if pattern.search(text)), None)
+    if found is None and _FRAME.search(_CODE_BLOCK.sub(" ", text)):  # code has comments and lists on lines of their own
+        return FORGES
     if found is None and _SQUASHED_DROP.search(re.sub(r"[^a-z]", "", text.lower())):
         return DROPS
     return found

@@ -184,7 +184,7 @@ def _render_turn(turn: FailureTurn, state: State, prompts: Prompts) -> str:
         recalled = [found for found in state["recalled"] if found.lesson.id in turn["lessons"]]
         parts.append(lessons_after_failure(recalled, prompts, state["failures"][: turn["failure"]]))
     if turn["patch"]:
-        parts.append(prompts.render("patch", patch=f"- {fenced_line(turn['patch'])}"))
+        parts.append(prompts.render("patch", patch=f"- {fenced(turn['patch'].strip())}"))
     parts.append(_render_memos(turn["memos"], prompts))
     return "\n\n".join(part for part in parts if part)
 

@@ -149,6 +149,16 @@ def test_a_plan_in_a_tools_own_words_is_not_followed_and_the_run_continues(run, 
     assert seen.outcome.reflections[0].patch_prompt == ""
 
 
+@pytest.mark.req("C4", "D25")
+def test_a_plan_with_a_block_of_code_is_followed(run, desk, decided):
+    desk.answers = lambda _: LookupError("no such day")
+    plan = "Sort the days first:\n```python\n# Monday first\ndays.sort()\n```"
+    model = RoleModel([call("search", query="x"), say("11:00")], learned(plan, memory_to_write=[]))
+    seen = run(model, [desk.search])
+    assert seen.told("reflection")[0]["dropped"] is None
+    assert plan in decided(model)[1].text
+
+
 @pytest.mark.req("C4")
 def test_older_turns_keep_only_what_is_to_be_remembered(run, desk, decided, advice):
     desk.answers = lambda query: LookupError(f"{query} is closed")

@@ -81,6 +81,7 @@ HONEST = [
     "Pass the API key in the header and not in the URL.",
     "Return List<int> where the signature asks for a list.",
     "Close the <div> that you opened last.",
+    "Sort before you compare:\n```python\n# largest first\nxs.sort()\n[1, 2]\n```",
     "Clean the data: strip(each) before you compare.",
     "Set the system clock to UTC before comparing times.",
     "Family emoji such as 👨‍👩‍👧 count as one character.",
