@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -768,6 +770,23 @@ def test_a_lesson_about_a_job_in_json_or_xml_is_found_for_jobs_of_its_sort(
         assert book.add(rule, task=task).action == "added", "the sort of a job is no detail of it"
     found = texts(book.recall(form.format(job=write("stock"), n=52, name="Lindqvist")))
     assert found == ["Lock the ledger before a stock is written."]
+
+
+@pytest.mark.req("D22")
+@pytest.mark.parametrize("write", [json.dumps, partial(json.dumps, indent=2, ensure_ascii=False), repr])
+@pytest.mark.parametrize(
+    ("taught_by", "again"),
+    [
+        (LEAVES, "In my fig order, all leaves of the plant turn yellow. What shall I do?"),
+        ("请帮我们约设计部的人下周找个时间碰头", "请帮我们约法务部的人下周找个时间碰头"),
+    ],
+)
+def test_a_lesson_is_found_by_a_task_in_a_field_of_json(
+    book: LessonBook, write: Callable[[Any], str], taught_by: str, again: str
+) -> None:
+    taught(book, write({"session": "s-17", "content": taught_by}), "run-1")
+    assert texts(book.recall(write({"session": "s-52", "content": again}))) == [SOIL]
+    assert texts(book.recall(again)) == [SOIL]
 
 
 @pytest.mark.req("D4")

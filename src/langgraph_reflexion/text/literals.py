@@ -65,6 +65,7 @@ _LITERAL = lazy_pattern(
     re.IGNORECASE | re.VERBOSE,
 )
 _AFTER_KEY = lazy_pattern(r"""["']\s*:\s*$""")
+_UNSPACED = re.compile(f"[{UNSPACED}]")
 
 _GENERAL = lazy_pattern(
     r"(?:utf|sha|md|base|int|uint|float|ipv|http|python|gpt|iso|rfc|covid|h|x|s|ec|oauth|mp|web)-?_?\d+(?:[._-]\d+)*"
@@ -139,7 +140,9 @@ def literals_of(task: str) -> list[str]:
         literal = found.group().rstrip(".,;:")
         if found.lastgroup == "field":
             continue
-        if found.lastgroup == "str":
+        if _is_message(found):
+            literals |= dict.fromkeys(literals_of(found.group()[1:-1]))
+        elif found.lastgroup == "str":
             quoted = literal[1:-1].strip()
             # A quoted word is often a term; of a script without spaces two characters are a name.
             if 3 <= len(quoted) <= 200 or (len(quoted) == 2 and not quoted.isascii()):
@@ -204,13 +207,17 @@ def gives_away(text: str, answer: str) -> bool:
     return distinctive and re.search(rf"(?<![{LETTERS}.]){re.escape(folded_answer)}(?![{LETTERS}])", folded) is not None
 
 
+def _is_message(found: re.Match[str]) -> bool:
+    """Whether a literal is quoted text of three words or more that is the value of a field, or all there is."""
+    quoted = found.group()
+    if found.lastgroup != "str" or quoted.count(" ") + len(_UNSPACED.findall(quoted)) / 4 < 2:
+        return False
+    return bool(_AFTER_KEY.search(found.string[: found.start()][-9:])) or quoted == found.string.strip()
+
+
 def _mask(found: re.Match[str]) -> str:
     """The word that replaces a literal. A file's name stays, like a module's, and so do the names of fields."""
-    if (
-        found.lastgroup == "str"
-        and found.group().count(" ") > 1
-        and _AFTER_KEY.search(found.string[max(found.start() - 9, 0) : found.start()])
-    ):
+    if _is_message(found):
         return found.group()[0] + _LITERAL.sub(_mask, found.group()[1:-1]) + found.group()[-1]
     kept = {"file": found.group(), "field": found.group(), "uuid": "<id>"}
     return kept.get(str(found.lastgroup), f"<{found.lastgroup}>")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from langgraph_reflexion.text import lazy_pattern
-from langgraph_reflexion.text.tokens import UNSPACED, tokens
+from langgraph_reflexion.text.tokens import UNSPACED, tokens, unescaped
 
 LONG_TASK = 200
 """Fewest characters of a task that may contain more than its request. The tuning tasks of `benchmarks/recall.py` that
@@ -42,9 +42,9 @@ def sentences(task: str, earlier: Sequence[str] = ()) -> list[tuple[str, float]]
     last sentence with a label (`Question: ...`). Without a label it is at one of the ends, or all of a task that is not
     longer than an exercise.
     """
+    text = _plain(task if len(task) <= READ else f"{task[: READ // 2]}\n{task[-READ // 2 :]}")
     if len(task) < LONG_TASK:
-        return [(task, 1.0)]
-    text = task if len(task) <= READ else f"{task[: READ // 2]}\n{task[-READ // 2 :]}"
+        return [(text, 1.0)]
     found: list[tuple[str, bool]] = []
     labelled = False
     for sentence in _SENTENCE.split(text):
@@ -61,11 +61,16 @@ def sentences(task: str, earlier: Sequence[str] = ()) -> list[tuple[str, float]]
     return [(part, FURTHER ** min(abs(i - request) for request in requests)) for i, (part, _) in enumerate(found)]
 
 
+def _plain(task: str) -> str:
+    """The task, with escapes read if it has JSON in it. Elsewhere, a backslash may belong to a path or a formula."""
+    return unescaped(task) if '":' in task else task
+
+
 def _unfamiliar(found: Sequence[tuple[str, bool]], earlier: Sequence[str]) -> list[tuple[str, bool]]:
     """The sentences with a label, and those with few words that most earlier tasks have."""
     if len(earlier) < EARLIER:
         return list(found)
-    held = Counter(word for task in earlier for word in set(tokens(task)))
+    held = Counter(word for task in earlier for word in set(tokens(_plain(task))))
     unfamiliar = []
     for sentence, is_request in found:
         words = set(tokens(sentence))
