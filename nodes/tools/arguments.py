@@ -8,6 +8,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from functools import cache
 from typing import Any, get_type_hints
 
 from langchain_core.runnables import RunnableConfig
@@ -237,10 +238,18 @@ def json_schema_check(schema: Mapping[str, Any]) -> Callable[[Any], str | None]:
         if isinstance(value, str) and _is_fast(pattern, value):
             yield from rules["pattern"](validator, pattern, value, schema)
 
+    def fits_names(keyword: str) -> Callable[..., Iterator[Any]]:
+        def fits(validator: Any, part: Any, value: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
+            if isinstance(value, dict) and all(_is_fast(pattern, name) for pattern in patterns() for name in value):
+                yield from rules[keyword](validator, part, value, schema)
+
+        return fits
+
+    patterns = cache(lambda: [*_patterns_of_names(schema)])  # not now, because a schema may contain itself
+    by_pattern = {"patternProperties", "additionalProperties", "unevaluatedProperties"} & set(rules)
+    own = {"type": fits_type, "pattern": fits_pattern, **{keyword: fits_names(keyword) for keyword in by_pattern}}
     # Overlapping alternatives are common and harmless, so two matches also satisfy `oneOf`.
-    lenient = validators.extend(
-        standard, {"type": fits_type, "pattern": fits_pattern, "oneOf": rules.get("anyOf", rules["type"])}
-    )
+    lenient = validators.extend(standard, {**own, "oneOf": rules.get("anyOf", rules["type"])})
     validator = lenient(schema, registry=Registry())
 
     def fault_in(value: Any) -> str | None:
@@ -252,6 +261,16 @@ def json_schema_check(schema: Mapping[str, Any]) -> Callable[[Any], str | None]:
         return "; ".join(list(dict.fromkeys(faults))[:MAX_FAULTS]) or None
 
     return fault_in
+
+
+def _patterns_of_names(schema: Any) -> Iterator[str]:
+    """The patterns of the names of properties, anywhere in a schema."""
+    if isinstance(schema, Mapping):
+        named = schema.get("patternProperties")
+        yield from named if isinstance(named, Mapping) else ()
+    if isinstance(schema, (Mapping, list)):
+        for part in schema.values() if isinstance(schema, Mapping) else schema:
+            yield from _patterns_of_names(part)
 
 
 def _schema_fault(error: Any) -> str:

@@ -172,6 +172,10 @@ FITTING: dict[str, tuple[BaseTool, dict[str, Any]]] = {
         from_schema({"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}),
         {"a": "a" * 60 + "b"},
     ),
+    "a pattern of names that might never end": (
+        from_schema({"type": "object", "patternProperties": {"^(a+)+$": {}}, "additionalProperties": False}),
+        {"a" * 60 + "b": 1},
+    ),
     "a broken pattern": (from_schema({"type": "object", "properties": {"a": {"pattern": "("}}}), {"a": "b"}),
     "no parameters": (from_schema({"type": "object", "properties": {}}), {}),
 }
