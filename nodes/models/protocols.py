@@ -23,10 +23,10 @@ from langgraph_reflexion.nodes.models.transcript import (
     MEDIA,
     bounded,
     calls_in,
+    fenced_result,
     media_blocks,
     new_call_id,
     not_run,
-    readable,
     with_ids,
     without_calls,
 )
@@ -306,7 +306,7 @@ def as_text(messages: Sequence[AnyMessage], turn_text: Callable[[AIMessage], str
     for message in messages:
         if isinstance(message, ToolMessage):
             label = "Error of" if message.status == "error" else "Observation of"
-            text, media = f"{label} {message.name or 'the call'}:\n{readable(message)}", media_blocks(message)
+            text, media = f"{label} {message.name or 'the call'}:\n{fenced_result(message)}", media_blocks(message)
             _join(out, HumanMessage([{"type": "text", "text": text}, *media] if media else text))
         elif isinstance(message, AIMessage) and (message.tool_calls or message.id is not None):
             out.append(AIMessage(turn_text(message)))

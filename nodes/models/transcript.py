@@ -34,11 +34,15 @@ _DATA = re.compile(r"[!-~]{2000,}")
 """An image or a file in a block of another type."""
 _SHORTENED = 400
 """Characters left of a shortened observation: enough to see what it was."""
+_TAG_OF = r"<(?=[^\w<]*(?:{})\b)"  # also with signs between that no reader sees
 _TAG = re.compile(
-    r"<(?=[^\w<]*"  # also signs that no reader sees
-    r"(?:task|decision|failure|transcript|earlier|attempts|lessons?|patch|hint|answer|feedback|tools|instructions|observations)\b)",
+    _TAG_OF.format(
+        "task|decision|failure|transcript|earlier|attempts|lessons?|patch|hint|answer|feedback|tools|instructions|observations"
+    ),
     re.IGNORECASE,
 )
+_TAG_IN_RUN = re.compile(_TAG_OF.format("failure|lessons?|patch|hint"), re.IGNORECASE)
+"""A tag of what the agent itself says to the model in a run."""
 
 
 def as_messages(given: Any) -> list[AnyMessage]:
@@ -245,3 +249,8 @@ def transcript(messages: Sequence[AnyMessage], limit: int) -> str:
 def fenced(text: str) -> str:
     """Foreign text that cannot open or close a tag of a prompt."""
     return _TAG.sub("‹", text)
+
+
+def fenced_result(message: ToolMessage) -> str:
+    """A tool's result as part of a user message, where it cannot pass for what the agent itself says."""
+    return _TAG_IN_RUN.sub("‹", readable(message))
