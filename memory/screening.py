@@ -96,7 +96,7 @@ def suspicion(text: str) -> str | None:
         return "it is too long to be checked"
     if INVISIBLE.search(text):
         return HIDDEN
-    text = _without_spaces(2, re.sub("[\u2028\u2029\x85]", "\n", text))
+    text = _without_spaces(2, _OTHER_BREAKS.sub("\n", text))
     plain = visible(text)
     if reason := _imitation(text) or (_imitation(plain) if plain != text else None):
         return reason
@@ -147,6 +147,9 @@ INVISIBLE = lazy_pattern(
 )
 """Characters that no reader sees. Joiners are left where a script or an emoji needs them."""
 
+_OTHER_BREAKS = re.compile("[\v\f\x1c-\x1f\x85\u2028\u2029]")
+"""What ends a line, like a line feed, although some of it is also a control character."""
+
 _LOOKALIKES = str.maketrans(
     "аеорсухіѕԁɡɩοαενρτυκχıɪɢɴʀᴇᴀʟᴘᴠᴏᴜꜱᴛᴄᴍᴅʙʏᴡғʜᴊᴋᴢβАВЕКМНОРСТХІЅЈΑΒΕΖΗΙΚΜΝΟΡΤΥΧ",
     "aeopcyxisdgioaevptukxiignrealpvoustcmdbywfhjkzbABEKMHOPCTXISJABEZHIKMNOPTYX",
@@ -164,7 +167,7 @@ _ATBASH = str.maketrans(string.ascii_letters, string.ascii_lowercase[::-1] + str
 
 def visible(text: str) -> str:
     """The text as a reader sees it: one width, nothing invisible, Latin letters in place of their lookalikes."""
-    text = INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
+    text = INVISIBLE.sub("", _OTHER_BREAKS.sub("\n", unicodedata.normalize("NFKC", text)))
     return text if text.isascii() else _NOT_ASCII.sub(lambda found: _bare(found.group()), text)
 
 

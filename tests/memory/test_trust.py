@@ -270,6 +270,12 @@ def test_a_foreign_sentence_that_is_split_over_several_fields_counts_too() -> No
 
 
 @pytest.mark.req("D25")
+@pytest.mark.parametrize("sign", ["\v", "\f", "\x1c", "\x1f", "\x85", "\u2028", "\u2029"], ids=ascii)
+def test_a_copy_is_found_whatever_stands_between_the_words_of_the_page(sign: str) -> None:
+    assert screen(SENTENCE, Foreign([SENTENCE.replace(" ", sign)])) == COPIED
+
+
+@pytest.mark.req("D25")
 def test_text_that_the_user_also_wrote_is_not_foreign() -> None:
     text, page = "Round every price up to the next full euro.", "Our rule: round every price up to the next full euro."
     assert screen(text, Foreign([page])) is not None
