@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 from uuid import NAMESPACE_OID, uuid4, uuid5
@@ -83,14 +84,15 @@ def paired(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     if is_paired(messages):
         return list(messages)
     turns = [with_ids(m) if isinstance(m, AIMessage) and None in call_ids(m) else m for m in messages]
-    calls = [(i, n, call["id"]) for i, turn in enumerate(turns) for n, call in enumerate(calls_in(turn))]
+    calls = defaultdict[str, list[tuple[int, int]]](list)
+    for i, turn in enumerate(turns):
+        for n, call in enumerate(calls_in(turn)):
+            calls[call["id"]].append((i, n))
     answers: dict[tuple[int, int], ToolMessage] = {}
     for at, answer in enumerate(turns):
         if isinstance(answer, ToolMessage):
             # Some servers give each turn the same call ids. An answer belongs to the last turn before it.
-            open_calls = [
-                (i, n) for i, n, own in calls if i < at and own == answer.tool_call_id and (i, n) not in answers
-            ]
+            open_calls = [place for place in calls[answer.tool_call_id] if place[0] < at and place not in answers]
             if open_calls:
                 answers[min(place for place in open_calls if place[0] == open_calls[-1][0])] = answer
     out: list[AnyMessage] = []

@@ -1,14 +1,16 @@
 """A model call goes straight to the model inside a plain binding, and through any other."""
 
+import time
 from typing import Any
 
 import pytest
 from langchain_core.language_models import SimpleChatModel
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableBinding
 
 from langgraph_reflexion.driver import run_sync
 from langgraph_reflexion.nodes.models.calling import call_model, cut_off
+from langgraph_reflexion.nodes.models.transcript import paired
 
 
 class Counting(RunnableBinding[Any, Any]):
@@ -78,3 +80,14 @@ def test_a_finish_reason_is_expected_of_a_provider_that_has_given_one_and_of_no_
 @pytest.mark.parametrize("word", ["stop", "stopstop", "FinishReason.STOP", "end_turn"])
 def test_a_reply_that_came_to_its_end_is_not_cut_off(word):
     assert cut_off(AIMessage("Tuesday.", response_metadata={"finish_reason": word}), []) is None
+
+
+@pytest.mark.slow
+def test_the_calls_of_a_long_conversation_are_paired_in_time_that_grows_with_its_length():
+    turns: list[Any] = [HumanMessage("Find a free hour.")]
+    for i in range(10_000):
+        made = {"name": "search", "args": {}, "id": f"call-{i}"}
+        turns += [AIMessage("", tool_calls=[made]), ToolMessage("eleven is free", tool_call_id=f"call-{i}")]
+    began = time.process_time()
+    assert len(paired(turns[:-1])) == len(turns)
+    assert time.process_time() - began < 0.5
