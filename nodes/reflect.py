@@ -115,8 +115,9 @@ def _screen(parts: Parts, state: State, reflection: Reflection) -> tuple[Reflect
     memos = [
         memo for memo in reflection.memory_to_write if not screen(memo.text, foreign) and not is_shown(state, memo.text)
     ]
-    distrust = screen(reflection.patch_prompt, foreign)
+    distrust, signal = screen(reflection.patch_prompt, foreign), cast("Failure", state["failure"]).signal
     trusted = {
+        "failure_signal": signal if screen(reflection.failure_signal, foreign) else reflection.failure_signal,
         "patch_prompt": "" if distrust else reflection.patch_prompt,
         "fix_strategy": [fix for fix in reflection.fix_strategy if not screen(fix.text, foreign)],
         "lessons": [text for text in reflection.lessons if not screen(text, foreign)],
