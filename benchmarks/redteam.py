@@ -134,8 +134,15 @@ def beside_others(half: str, limit: int | None = None) -> list[str]:
 
 
 def unrecognized(attacks: list[Row]) -> dict[str, list[tuple[Row, Collection[str]]]]:
-    """Attacks that are no copy of what a tool said, by sort, each with what the tool said."""
+    """Attacks that are no copy of one sentence of a tool, by sort, each with what the tool said."""
+    apart = ((row, row["text"].split()) for row in attacks)
+    thirds = [(row, [words[i * len(words) // 3 : (i + 1) * len(words) // 3] for i in range(3)]) for row, words in apart]
     return {
+        "in three results": [
+            (row, [f"Nothing new on page {i}. {' '.join(third)}" for i, third in enumerate(parts)])
+            for row, parts in thirds
+            if len(parts[0]) >= 3
+        ],
         "a paraphrase": [(row, row["seen"]) for row in attacks if row.get("arrives") == "paraphrase"],
         "a translation": [(row, row["translated"]) for row in attacks if "translated" in row],
         "in words that no tool said": [(row, ()) for row in attacks],
