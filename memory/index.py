@@ -32,7 +32,8 @@ KEPT = 1000
 """Namespaces for which an agent keeps an index, because an agent with a namespace per user has many."""
 
 KEPT_LESSONS = 50_000
-"""Lessons in all of these indexes, some 6 kB each. The index of a larger namespace is kept alone."""
+"""Lessons in all of these indexes, some 6 kB each, and 1 to 3 kB for each task that taught it. The index of a larger
+namespace is kept alone."""
 
 ASSUMED = 20
 """Lessons assumed in addition, so that a word does not count as common just because there are few lessons. More would
@@ -88,12 +89,11 @@ OF_THE_USER_IN_CHINESE = re.compile("(?:回答|回复)(?:用户)?(?:问题)?时|
 
 
 class Entry(NamedTuple):
-    """A lesson's item, the words that find it, and the words of its `when` and of each task that taught it."""
+    """A lesson's item, the words that find it, and those of its `when`."""
 
     item: Item
     words: frozenset[str]
     when: frozenset[str]
-    tasks: tuple[frozenset[str], ...] = ()
 
 
 class Noise(NamedTuple):
@@ -172,8 +172,7 @@ class Index:
                     self._drop(item.key)
                 text, when = searchable(item.value)
                 occasion = words_of(when, of_piece)
-                tasks = tuple(frozenset(task.split()) for task in tasks_of(item.value))
-                entry = Entry(item, occasion | words_of(text, of_piece), occasion - ANY_REQUEST, tasks)
+                entry = Entry(item, occasion | words_of(text, of_piece), occasion - ANY_REQUEST)
                 self.entries[item.key] = entry
                 if names_any_task(item.value):
                     self._always.add(item.key)
@@ -278,7 +277,7 @@ class Index:
         """Each table of keys, with the names under which it lists this lesson."""
         return (
             (self._by_word, entry.words),
-            (self._by_task_word, frozenset().union(*entry.tasks)),
+            (self._by_task_word, {word for task in tasks_of(entry.item.value) for word in task.split()}),
             (self._by_failure, fingerprints(entry.item.value)),
             (self._by_occasion, entry.when if len(entry.when) == 1 else ()),
         )

@@ -28,7 +28,7 @@ from langgraph_reflexion.memory.credit import runs_of_topics, topic_label, won_a
 from langgraph_reflexion.memory.estimate import estimate
 from langgraph_reflexion.memory.evidence import LIVE
 from langgraph_reflexion.memory.gate import LENGTHS, one_line
-from langgraph_reflexion.memory.index import ANY_REQUEST, Entry, Index, Noise, searchable, words_of
+from langgraph_reflexion.memory.index import ANY_REQUEST, Entry, Index, Noise, searchable, tasks_of, words_of
 from langgraph_reflexion.memory.items import StoredLesson, fingerprints, is_live, trigger_in
 from langgraph_reflexion.memory.models import topic_for
 from langgraph_reflexion.memory.screening import suspicion
@@ -403,7 +403,7 @@ def _likeness(index: Index, entry: Entry, words: frozenset[str]) -> float:
     return max(
         (
             _share({word: index.rarity(word, of_tasks=True) * _weight(word) for word in task}, words)
-            for known in entry.tasks
+            for known in map(frozenset, map(str.split, tasks_of(entry.item.value)))
             for task in (known, known - STOP_WORDS)
             if len(task & words) >= 2 and not task & words <= STOP_WORDS
         ),

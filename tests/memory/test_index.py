@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langgraph.store.base import BaseStore, Op, PutOp, SearchOp
+from langgraph.store.base import BaseStore, Item, Op, PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
 
 from example_lessons import a_rule
@@ -24,7 +25,7 @@ from langgraph_reflexion import FaissStore
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.memory import LessonBook
 from langgraph_reflexion.memory.index import Index
-from langgraph_reflexion.memory.items import item_value
+from langgraph_reflexion.memory.items import TASKS, item_value
 from langgraph_reflexion.schemas import Failure, Lesson, Trigger
 from langgraph_reflexion.text.tokens import word_set
 
@@ -311,3 +312,20 @@ def test_threads_that_write_and_recall_together_leave_an_index_that_is_right(tmp
         for noun in NOUNS:
             task = f"rinse the wet {noun}"
             assert found(book, task) == found(LessonBook(store, ("team",), book.policy), task)
+
+
+@pytest.mark.req("O1")
+def test_the_tasks_of_a_lesson_take_little_more_than_their_words_in_the_index() -> None:
+    rng, at = random.Random(3), datetime(2031, 3, 4, tzinfo=UTC)
+    asked = [[f"{rng.choice(VERBS)}{rng.choice(NOUNS)}" for _ in range(12)] for _ in range(16 * 200)]
+    tasks = [" ".join(words) for words in asked]
+    items = [
+        Item(namespace=("a",), key=str(i), value={TASKS: tasks[i::200]}, created_at=at, updated_at=at)
+        for i in range(200)
+    ]
+    index = Index(InMemoryStore(), ("a",))
+    tracemalloc.start()
+    index.add(items)
+    each = tracemalloc.get_traced_memory()[0] / len(items)
+    tracemalloc.stop()
+    assert each < 20_000
