@@ -335,7 +335,7 @@ def foreign_in(parts: Parts, state: State) -> Foreign:
     The user's own messages are not foreign.
     """
     messages, trusted_tools = state["messages"], parts.memory.policy.trusted_tools
-    added = _added_by_tools(messages[start_of_run(messages, state["about"]["task_id"]) :], trusted_tools)
+    added = added_by_tools(messages[start_of_run(messages, state["about"]["task_id"]) :], trusted_tools)
     users = [message.text for message in reversed(messages) if is_from_user(message) and message not in added]
     theirs = [*foreign_texts(whole_conversation(state), trusted_tools), *(message.text for message in added)]
     if parts.reflector.mode != "run":
@@ -344,14 +344,16 @@ def foreign_in(parts: Parts, state: State) -> Foreign:
     return Foreign(theirs, [task_in(state), *users])
 
 
-def _added_by_tools(run: Sequence[AnyMessage], trusted_tools: Collection[str]) -> list[AnyMessage]:
-    """The messages in the user's role that follow a tool's answer in a run, because a tool's `Command` may add some."""
+def added_by_tools(run: Sequence[AnyMessage], trusted_tools: Collection[str]) -> list[AnyMessage]:
+    """The messages in the user's role beside a tool's answer in a run, because a tool's `Command` may add some."""
     added: list[AnyMessage] = []
-    tool: ToolMessage | None = None
+    asked = set[str | None]()
     for message in run:
-        if not isinstance(message, HumanMessage):
-            tool = message if isinstance(message, ToolMessage) else None
-        elif tool is not None and tool.name not in trusted_tools:
+        if isinstance(message, AIMessage):
+            asked = {call["name"] for call in message.tool_calls}
+        elif isinstance(message, ToolMessage):
+            asked.add(message.name)
+        elif isinstance(message, HumanMessage) and not asked <= set(trusted_tools):
             added.append(message)
     return added
 

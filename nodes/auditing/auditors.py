@@ -29,7 +29,7 @@ from langgraph_reflexion.nodes.auditing.prompt_and_reply import (
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.models.calling import call_silently, raise_control_flow
 from langgraph_reflexion.nodes.models.transcript import bounded
-from langgraph_reflexion.nodes.remember import foreign_texts
+from langgraph_reflexion.nodes.remember import added_by_tools, foreign_texts
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Lesson, Origin, Usage
 from langgraph_reflexion.state import Update, is_from_user
@@ -102,7 +102,7 @@ def audit_errors(auditor: Auditor, run: AuditedRun, config: RunnableConfig) -> W
         reply = yield from _ask(auditor, question, config)
         report = read_report(reply.text, run)
         books, findings = auditor.books(run, config), report.findings
-        texts, user = _foreign_texts(messages, reply, books.lessons), _user_texts(messages)
+        user, texts = _said(messages, run["start"], reply, books.lessons)
         foreign = yield in_thread(lambda: Foreign(texts, user), own=True)  # may take a second
         if (notebook := books.notebook) is not None:
             record = either(notebook.record, notebook.arecord, session, report.score, findings, foreign)
@@ -121,8 +121,7 @@ def audit_memories(auditor: Auditor, run: AuditedRun, config: RunnableConfig) ->
         question = memories_question(auditor.prompts, run, known)
         reply = yield from _ask(auditor, question, config)
         found = read_memories(reply.text)
-        user = _user_texts(messages[start:])
-        foreign = _foreign_texts(messages, reply, book)
+        user, foreign = _said(messages, start, reply, book, only_run=True)
         memories = yield from _keep_memories(book, session, found, known, user, foreign)
         forgotten = yield from _forget(book, known, found.forget, user)
     except Exception as fault:  # noqa: BLE001 - a model or a store: whatever it is costs this auditor alone
@@ -174,12 +173,18 @@ def _ask(auditor: Auditor, question: str, config: RunnableConfig) -> Waits[Reply
     return Reply(outcome.answer or "", foreign_texts(result["messages"]), refused, outcome.usage)
 
 
-def _foreign_texts(messages: Sequence[AnyMessage], reply: Reply, book: LessonBook | None) -> list[str]:
-    return [*reply.tool_texts, *foreign_texts(messages, book.policy.trusted_tools if book is not None else ())]
+def _said(
+    messages: Sequence[AnyMessage], start: int, reply: Reply, book: LessonBook | None, *, only_run: bool = False
+) -> tuple[list[str], list[str]]:
+    """The texts of the user, or `only_run` those of the run that begins at `start`, and the texts of tools.
 
-
-def _user_texts(messages: Sequence[AnyMessage]) -> list[str]:
-    return [message.text for message in messages if is_from_user(message)]
+    A message in the user's role that a tool added to the run is the tool's.
+    """
+    trusted = book.policy.trusted_tools if book is not None else ()
+    added = added_by_tools(messages[start:], trusted)
+    theirs = [message for message in messages[start if only_run else 0 :] if is_from_user(message)]
+    foreign = [*reply.tool_texts, *foreign_texts(messages, trusted), *(message.text for message in added)]
+    return [message.text for message in theirs if message not in added], foreign
 
 
 def _details(found: Report | Memories, reply: Reply) -> dict[str, Any]:
