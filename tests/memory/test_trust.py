@@ -518,6 +518,20 @@ def test_an_answer_between_characters_that_no_space_separates_is_found(text: str
 @pytest.mark.parametrize(
     ("task", "text", "detail"),
     [
+        ('{"query": "best pizza in naples"}', "Search for best pizza in naples first.", "best pizza in naples"),
+        ('{"customer": "Okafor", "sort": "refund"}', "Tell Okafor when the refund arrives.", "Okafor"),
+        ('Look up order "ord-4711": it is late.', "Ask for ord-4711 again.", "ord-4711"),
+    ],
+)
+def test_a_detail_of_a_task_with_fields_is_found(task: str, text: str, detail: str) -> None:
+    assert retold_detail(text, task) == repr(detail)
+    assert retold_detail("Name the sort of the order.", task) is None
+
+
+@pytest.mark.req("D2")
+@pytest.mark.parametrize(
+    ("task", "text", "detail"),
+    [
         ("请安排10:30的会议", "会议总是从10:30开始", "10:30"),
         ("请在2026-01-06之前提交报告", "总是在2026-01-06之前一天检查", "2026-01-06"),
         ("请读取文件report.csv并汇总", "先打开report.csv再看标题", "report.csv"),

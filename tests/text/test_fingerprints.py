@@ -32,6 +32,9 @@ SAME = [
     ("请在2026-01-06之前提交", "请在2027-11-30之前提交"),
     ("连接10.0.0.44失败", "连接db1.one.com失败"),
     ('{"error": "no_room", "day": "9 October"}', '{"error": "no_room", "day": "Friday"}'),
+    (r'{"msg": "User \"ada\" is not known"}', r'{"msg": "User \"bob\" is not known"}'),
+    ("cannot access 'report': no such file", "cannot access 'list': no such file"),
+    ("[type=int_parsing, input_value='monday']", "[type=int_parsing, input_value='friday']"),
     ("{'message': 'Room 12 is taken on 2026-01-06'}", "{'message': 'Room 7 is taken on 2027-11-30'}"),
     ("无法发给ada@firma.example，请重试", "无法发给bob.smith@other.example，请重试"),
 ]

@@ -31,7 +31,7 @@ _MAIL = (
     rf"(?:(?![\d_])[{LETTERS}](?:(?![\d_])[{LETTERS}])+(?![{LETTERS}])|[{UNSPACED}]{{2,4}})"
 )
 
-_SORT = r"""(?:"(?-i:[a-z_-]+|[A-Z_-]+)"|'(?-i:[a-z_-]+|[A-Z_-]+)')"""
+_SORT = r"(?-i:[a-z_-]+|[A-Z_-]+)"
 """A value of a field that says of which sort something is, not which one it is: `"refund"` in `{"job": "refund"}`."""
 
 _LITERAL = lazy_pattern(
@@ -39,7 +39,8 @@ _LITERAL = lazy_pattern(
     (?P<url>(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://[^\s'"<>)\]]+ | \bwww\.[^\s'"<>)\]]+)
     | (?P<mail>{_MAIL})
     | (?P<uuid>\b[0-9a-f]{{8}}-(?:[0-9a-f]{{4}}-){{3}}[0-9a-f]{{12}}\b)
-    | (?P<field>(?P<quote>["'])[\w.-]{{1,60}}(?P=quote)\s*:(?:\s*{_SORT})? | (?<![\w.-])[\w-]{{1,60}}={_SORT})
+    | (?P<field>(?:^|[{{,])\s*(?P<quote>["'])(?:(?!\d)[\w.-]){{1,60}}(?P=quote)\s*:(?:\s*(?P=quote){_SORT}(?P=quote))?
+        | <[\w:-]{{1,60}}\s+[\w:-]{{1,60}}="{_SORT}")
     | (?P<str>(?<![\w'])'(?:[^'\\\n]|\\.){{0,500}}'(?!\w) | "(?:[^"\\\n]|\\.){{0,500}}" | `[^`\n]{{0,500}}`
         | “[^”\n]{{0,500}}” | ‘[^’\n]{{0,500}}’ | 「[^」\n]{{0,500}}」 | 『[^』\n]{{0,500}}』 | 《[^》\n]{{0,500}}》
         | «[^»\n]{{0,500}}»)
@@ -141,7 +142,7 @@ def literals_of(task: str) -> list[str]:
         if found.lastgroup == "field":
             continue
         if _is_message(found):
-            literals |= dict.fromkeys(literals_of(found.group()[1:-1]))
+            literals |= dict.fromkeys(literals_of(_quoted_by(found)))
         elif found.lastgroup == "str":
             quoted = literal[1:-1].strip()
             # A quoted word is often a term; of a script without spaces two characters are a name.
@@ -177,7 +178,8 @@ def is_german(text: str) -> bool:
 def retold_detail(text: str, task: str) -> str | None:
     """The detail of the task that a text repeats, or `None`."""
     task, folded = task[:MAX_TASK], f" {fold(text)} "
-    for literal in literals_of(task):
+    messages = [_quoted_by(found) for found in _LITERAL.finditer(task) if _is_message(found)]
+    for literal in [*literals_of(task), *messages]:
         if (folded_literal := fold(literal)) in folded and re.search(
             rf"(?<![a-z0-9_]){re.escape(folded_literal)}(?![a-z0-9_])", folded
         ):
@@ -215,10 +217,14 @@ def _is_message(found: re.Match[str]) -> bool:
     return bool(_AFTER_KEY.search(found.string[: found.start()][-9:])) or quoted == found.string.strip()
 
 
+def _quoted_by(found: re.Match[str]) -> str:
+    return found.group()[1:-1].replace('\\"', '"').replace("\\'", "'")
+
+
 def _mask(found: re.Match[str]) -> str:
     """The word that replaces a literal. A file's name stays, like a module's, and so do the names of fields."""
     if _is_message(found):
-        return found.group()[0] + _LITERAL.sub(_mask, found.group()[1:-1]) + found.group()[-1]
+        return f'"{_LITERAL.sub(_mask, _quoted_by(found))}"'
     kept = {"file": found.group(), "field": found.group(), "uuid": "<id>"}
     return kept.get(str(found.lastgroup), f"<{found.lastgroup}>")
 
