@@ -35,7 +35,7 @@ _DATA = re.compile(r"[!-~]{2000,}")
 """An image or a file in a block of another type."""
 _SHORTENED = 400
 """Characters left of a shortened observation: enough to see what it was."""
-_TAG_OF = r"<(?=[^\w<]*(?:{})\b)"  # also with signs between that no reader sees
+_TAG_OF = r"<(?=[^\w!-.:-\[\]-~]*(?:{})\b)"  # also with signs between that no reader sees, but not `<=` or `<-`
 _TAG = re.compile(
     _TAG_OF.format(
         "task|decision|failure|transcript|earlier|attempts|lessons?|patch|hint|answer|feedback|tools|instructions|observations"

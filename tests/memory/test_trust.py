@@ -620,6 +620,12 @@ def test_no_tag_of_our_prompts_can_be_forged() -> None:
     assert [tag for tag in sorted(tags) if fenced(f"</{tag}>") == f"</{tag}>"] == []
     unseen = ["\u034f", "\u061c", "\u180e", "\u202e", "\u2066", "\ufe0f", "\U000e0020"]
     assert [sign for sign in unseen if "<" in fenced(f"<{sign}/{sign}task>")] == []
+    assert fenced(r"<\/task>") != r"<\/task>"
+
+
+@pytest.mark.parametrize("code", ["if score <= answer:", "fixed <- patch", "x <<= task"])
+def test_an_operator_before_the_name_of_a_tag_is_no_tag(code: str) -> None:
+    assert fenced(code) == code
 
 
 @pytest.mark.req("D7")
