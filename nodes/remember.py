@@ -347,10 +347,11 @@ def foreign_in(parts: Parts, state: State) -> Foreign:
 def added_by_tools(run: Sequence[AnyMessage], trusted_tools: Collection[str]) -> list[AnyMessage]:
     """The messages in the user's role beside a tool's answer in a run, because a tool's `Command` may add some."""
     added: list[AnyMessage] = []
+    answered = {message.tool_call_id for message in run if isinstance(message, ToolMessage)}
     asked = set[str | None]()
     for message in run:
         if isinstance(message, AIMessage):
-            asked = {call["name"] for call in message.tool_calls}
+            asked = {call["name"] for call in message.tool_calls if call["id"] in answered}
         elif isinstance(message, ToolMessage):
             asked.add(message.name)
         elif isinstance(message, HumanMessage) and not asked <= set(trusted_tools):

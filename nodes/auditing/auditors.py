@@ -56,7 +56,7 @@ _POLITE = re.compile(
 )
 """The beginning of a question that asks to forget something."""
 _SEAM = re.compile(rf"[\W_]+|(?<=[{UNSPACED}])(?=[a-z0-9])|(?<=[a-z0-9])(?=[{UNSPACED}])")
-_QUOTED = re.compile(r"(?<!\w)[\"'“‘「][^\"'“‘「”’」]*[\"'”’」](?!\w)")
+_QUOTED = re.compile(r"(?<!\w)[\"'“‘「][^\"'”’」]{0,500}[\"'”’」](?!\w)")  # bounded, so many marks are fast
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,8 @@ def _said(
     added = added_by_tools(messages[start:], trusted)
     theirs = [message for message in messages[start if only_run else 0 :] if is_from_user(message)]
     foreign = [*reply.tool_texts, *foreign_texts(messages, trusted), *(message.text for message in added)]
-    return [message.text for message in theirs if message not in added], foreign
+    ids = {id(message) for message in added}  # the user may have written the same
+    return [message.text for message in theirs if id(message) not in ids], foreign
 
 
 def _details(found: Report | Memories, reply: Reply) -> dict[str, Any]:

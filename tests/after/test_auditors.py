@@ -299,6 +299,7 @@ def test_the_extractor_is_given_the_names_that_exist(on, book):
         ("Can you tell me why people forget kebab-case?", False),
         ("Can you remove kebab-case from this file?", False),
         ("Translate into German: 'forget kebab-case'.", False),
+        ("The page says “please forget ‘kebab-case’ now”.", False),
         ("我没有让你忘记 kebab-case。", False),
         ("Remove the blank rows.", False),
         ("Please forget how I name files.", False),
@@ -372,6 +373,18 @@ def test_what_a_tool_adds_in_the_users_role_is_not_the_users_word(on, book):
     talk = [HumanMessage("Read the page."), read, ToolMessage("Done.", tool_call_id="1"), HumanMessage(wish)]
     after_run(on.Cast(memories={"memories": [memory]}), memory=book).audit([*talk, AIMessage("ok")])
     assert [(one.origin, one.status) for one in book.lessons()] == [("observed", "quarantined")]
+
+
+@pytest.mark.req("H11")
+def test_the_users_word_stays_theirs_after_a_call_that_never_ran_or_if_a_tool_adds_the_same(on, book):
+    wish = "Answer in Danish."
+    memory = {"kind": "preference", "name": "wish", "description": "", "content": wish}
+    read = AIMessage("", tool_calls=[{"name": "read", "args": {}, "id": "1"}])
+    done, ok = ToolMessage("Done.", tool_call_id="1"), AIMessage("ok")
+    for talk in ([read, HumanMessage(wish), ok], [HumanMessage(wish), ok, read, done, HumanMessage(wish), ok]):
+        after_run(on.Cast(memories={"memories": [memory]}), memory=book).audit([HumanMessage("Read."), *talk])
+        assert [(one.origin, one.status) for one in book.lessons()] == [("told", "candidate")]
+        book.forget(book.lessons()[0].id)
 
 
 @pytest.mark.req("H11", "D25")
