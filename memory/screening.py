@@ -73,7 +73,9 @@ _FRAME = lazy_pattern(
     r"\n\s*(?:</?[\w-]{1,40}[^>\n]{0,200}>|#{1,6} |[-=_*~]{3,}|\[/?\w[^\]\n]{0,200}\]\s*$)|^\s*(?:#{1,6} |[-=]{3,})",
     re.MULTILINE,
 )  # fmt: skip
-_CODE_BLOCK = lazy_pattern(r"^[ \t]*```[\w+-]*\n.*?^[ \t]*```", re.DOTALL | re.MULTILINE)
+_CODE_BLOCK = lazy_pattern(r"^[ \t]*```[\w+-]*\n(?:(?![ \t]*```).*\n)*[ \t]*```[ \t]*$", re.MULTILINE)
+"""A block with no other fence in it, so that nothing seems to be in a block that a reader takes for ended."""
+_FENCE = lazy_pattern(r"^\s*`{3,}[^`\n]*$", re.MULTILINE)
 _PATTERNS_OF_DISGUISES = tuple(found for found in _PATTERNS if found[0] not in (LINK, ENCODED))
 """For other readings of a text, in which links and encodings mean nothing."""
 _SQUASHED_DROP = lazy_pattern(
@@ -130,8 +132,10 @@ def _without_spaces(long: int, text: str) -> str:
 def _imitation(text: str, *, disguised: bool = False) -> str | None:
     patterns = _PATTERNS_OF_DISGUISES if disguised else _PATTERNS
     found = next((reason for reason, pattern in patterns if pattern.search(text)), None)
-    if found is None and _FRAME.search(_CODE_BLOCK.sub(" ", text)):  # code has comments and lists on lines of their own
-        return FORGES
+    if found is None:
+        prose = _CODE_BLOCK.sub("code", text)  # code has comments and lists on lines of their own
+        if _FRAME.search(prose) or (not disguised and _FENCE.search(prose)):
+            return FORGES
     if found is None and _SQUASHED_DROP.search(re.sub(r"[^a-z]", "", text.lower())):
         return DROPS
     return found
@@ -147,7 +151,7 @@ INVISIBLE = lazy_pattern(
 )
 """Characters that no reader sees. Joiners are left where a script or an emoji needs them."""
 
-_OTHER_BREAKS = re.compile("[\v\f\x1c-\x1f\x85\u2028\u2029]")
+_OTHER_BREAKS = re.compile("[\r\v\f\x1c-\x1f\x85\u2028\u2029]")
 """What ends a line, like a line feed, although some of it is also a control character."""
 
 _LOOKALIKES = str.maketrans(
