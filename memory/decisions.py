@@ -17,7 +17,7 @@ from langgraph_reflexion.memory.evidence import LIVE, Change, Source, lesson_of_
 from langgraph_reflexion.memory.gate import one_line
 from langgraph_reflexion.memory.items import FIELDS, MORE_FAILURES, TASKS, StoredLesson
 from langgraph_reflexion.memory.screening import all_texts, suspicion_of
-from langgraph_reflexion.memory.shelf import MARKS, UNDONE, Shelf, as_recorded, is_undone, time_in
+from langgraph_reflexion.memory.shelf import COUNTED, MARKS, UNDONE, Shelf, as_recorded, is_undone, time_in
 from langgraph_reflexion.schemas import Lesson, LessonStatus
 from langgraph_reflexion.text import hash_of
 
@@ -113,11 +113,6 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
             if label.startswith(TOPIC) and scope.has(item.value) and not item.value.get("undone"):
                 row = item.key, {**item.value, "undone": now.isoformat()}
                 groups[str(item.value.get("run"))].append(put(item.namespace, *row))
-    for i, item in enumerate(episodes.values(), 1):
-        if i % PAUSE_AFTER == 0:
-            yield PAUSE
-        if not is_undone(item):
-            groups[item.key].append(put(shelf.episodes, item.key, {**item.value, UNDONE: now.isoformat()}))
     undone: list[Change] = []
     for i, (id, found) in enumerate(known.items(), 1):
         if i % PAUSE_AFTER == 0:
@@ -130,6 +125,14 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
         more, reverted = _revert(shelf, found, changes, counts[id], sources, now, bulk=True)
         groups[id] += more
         undone += reverted
+    # Other tasks may have written some episodes during the pauses. A run that one of them counted stays counted.
+    for current in (yield from read_items(shelf.episodes, [*episodes])) if episodes else []:
+        if current is None:
+            continue
+        if current.value.get(COUNTED) != episodes[current.key].value.get(COUNTED):
+            groups.pop(current.key, None)
+        elif not is_undone(current):
+            groups[current.key].append(put(shelf.episodes, current.key, {**current.value, UNDONE: now.isoformat()}))
     if what is not None and not episodes:
         runs = {change.run for found in known.values() for change in found.evidence.changes}
         if not any(groups.values()) and scope.run not in runs:

@@ -117,29 +117,32 @@ def load(shelf: Shelf, place: Place, strict: bool, untrusted: bool) -> Plan[Load
     """
     lines: list[str] = yield in_thread(lambda: read_lines(place))
     lessons, skipped = yield from _parse_lines(shelf, lines, strict, untrusted)
-    items = yield from items_in(shelf.lessons)
-    known = {item.key for item in items}
-    texts = {_identity(item.value) for item in items}
     newest = {(new.kind, new.name or ""): new.id for new in lessons if new.name and new.status in LIVE}
-    groups: list[list[Op]] = []
+    rows: list[tuple[Line, list[Op]]] = []
     for i, lesson in enumerate(lessons, 1):
         if i % PAUSE_AFTER == 0:
             yield PAUSE
-        if lesson.id in known or _identity(vars(lesson)) in texts:
-            continue
-        known.add(lesson.id)
-        texts.add(_identity(vars(lesson)))
         if lesson.status in LIVE and newest.get((lesson.kind, lesson.name or ""), lesson.id) != lesson.id:
             lesson = lesson.model_copy(update={"status": "superseded"})  # one name has one live value
         doubt = suspicion_of(lesson) if lesson.status == "quarantined" else None
         why = f"loaded from a file, and {doubt}" if doubt else "loaded from a file"
         action: ChangeAction = "quarantined" if lesson.status == "quarantined" else "added"
         _, record = Evidence().with_change(Change("", lesson.id, action, shelf.clock(), "person", why))
-        ops = [
+        ops: list[Op] = [
             put(shelf.lessons, lesson.id, item_value(lesson), FIELDS),
             put(shelf.evidence_of(lesson.id), *record),
             PutOp(shelf.forgotten, lesson.id, None),
         ]
+        rows.append((lesson, ops))
+    items = yield from items_in(shelf.lessons)  # after the pauses, in which other tasks may add some
+    known = {item.key for item in items}
+    texts = {_identity(item.value) for item in items}
+    groups: list[list[Op]] = []
+    for lesson, ops in rows:
+        if lesson.id in known or _identity(vars(lesson)) in texts:
+            continue
+        known.add(lesson.id)
+        texts.add(_identity(vars(lesson)))
         groups.append([*ops, *((yield from shelf.replaced_by(lesson)) if lesson.status in LIVE else [])])
     for batch in shelf.in_batches(groups):
         yield from shelf.save(batch)

@@ -88,15 +88,22 @@ def _without_texts(
     texts: Mapping[str, list[str]] = MappingProxyType({}),
 ) -> Plan[list[Op]]:
     """The writes that remove from episodes the reflections that repeat forgotten texts, or these texts of lessons."""
-    ops: list[Op] = []
+
+    def without(item: Item) -> Op | None:
+        episode = parse_item(item, Episode) if item.value.get("reflections") else None
+        if episode is None or (kept := _kept_of(episode, forgotten, texts)) == episode:
+            return None
+        marks = {name: item.value[name] for name in MARKS if item.value.get(name)}
+        return put(shelf.episodes, item.key, kept.model_dump(mode="json") | marks)
+
+    found: list[str] = []
     for i, item in enumerate(episodes, 1):
         if i % PAUSE_AFTER == 0:
             yield PAUSE
-        episode = parse_item(item, Episode) if item.value.get("reflections") else None
-        if episode is not None and (without := _kept_of(episode, forgotten, texts)) != episode:
-            marks = {name: item.value[name] for name in MARKS if item.value.get(name)}
-            ops.append(put(shelf.episodes, item.key, without.model_dump(mode="json") | marks))
-    return ops
+        found += [item.key] if without(item) else []
+    # Other tasks may have written some of them during the pauses.
+    now = (yield from read_items(shelf.episodes, found)) if found else []
+    return [op for item in now if item is not None and (op := without(item)) is not None]
 
 
 def _summarizes(item: Item, lessons: Collection[str]) -> bool:

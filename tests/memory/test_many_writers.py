@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 
 from example_lessons import SLOT
 from langgraph_reflexion.memory import LessonBook
+from langgraph_reflexion.memory.shelf import is_undone
 from langgraph_reflexion.memory.store import FaissStore
 from langgraph_reflexion.memory.upkeep import KEPT_OF_EACH
-from langgraph_reflexion.schemas import Episode, Lesson
+from langgraph_reflexion.schemas import Episode, Lesson, Reflection
+from langgraph_reflexion.testing import reflection
 
 NOUNS = ["violin", "glacier", "tractor", "lantern", "passport", "orchid", "compass", "saddle"]
 
@@ -97,7 +102,8 @@ CHILD = """
 import sys
 from langgraph.store.sqlite import SqliteStore
 from langgraph_reflexion.memory import LessonBook
-from langgraph_reflexion.schemas import Episode, Lesson
+from langgraph_reflexion.schemas import Episode, Lesson, Reflection
+from langgraph_reflexion.testing import reflection
 
 file, who, text = sys.argv[1:]
 with SqliteStore.from_conn_string(file) as store:
@@ -107,6 +113,45 @@ with SqliteStore.from_conn_string(file) as store:
         id = book.add(Lesson(kind="rule", text=text, origin="verified", sources=[f"{who}-{i}"])).lesson.id
         book.credit(Episode(id=f"run-{who}-{i}", task="t", success=True, shown=[id]))
 """
+
+
+async def after_turns(turns: int, work: Awaitable[object]) -> None:
+    """Wait for some turns of the event loop, then for this."""
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await work
+
+
+@pytest.mark.req("I6", "I8")
+@pytest.mark.parametrize("long_work", ["forget", "undo"])
+@pytest.mark.parametrize("turns", range(4))
+async def test_a_run_that_is_counted_during_long_work_on_all_episodes_stays_counted(long_work: str, turns: int) -> None:
+    book, text = LessonBook(InMemoryStore(), ("team",)), "Tune the violin before the guests arrive."
+    began, lesson = datetime.now(UTC), book.add(Lesson(kind="rule", text=text, origin="told")).lesson
+    assert lesson is not None
+    reflections = [Reflection.model_validate(reflection(text))] if long_work == "forget" else []
+    for i in range(450):
+        episode = Episode(id=f"run-{i}", task="t", success=True, reflections=reflections, created_at=datetime.now(UTC))
+        book.store.put(("team", "episodes"), episode.id, episode.model_dump(mode="json"))
+    lost = Episode(id="run-150", task="t", success=False, shown=[lesson.id])
+    work = book.aforget(lesson.id) if long_work == "forget" else book.aundo(since=began)
+    await asyncio.gather(work, after_turns(turns, book.acredit(lost)))
+    item = book.store.get(("team", "episodes"), "run-150")
+    assert item is not None
+    assert (item.value["success"], is_undone(item)) == (False, False)
+    kept = [other.losses for other in book.lessons()]
+    assert kept == ([] if long_work == "forget" else [1])
+
+
+@pytest.mark.req("I6", "I8")
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_lesson_that_is_added_while_a_file_is_loaded_is_not_overwritten(turns: int) -> None:
+    book, rows = LessonBook(InMemoryStore(), ("team",)), range(350)
+    lines = "".join(f'{{"kind": "rule", "text": "Weigh crate {i} with care."}}\n' for i in rows)
+    lesson = Lesson(kind="rule", text="Weigh crate 3 with care.", when="crates of glass")
+    await asyncio.gather(book.aload(io.StringIO(lines)), after_turns(turns, book.aadd(lesson)))
+    assert [found.when for found in book.lessons() if found.text == lesson.text] == [lesson.when]
+    assert len(book.lessons()) == len(rows)
 
 
 @pytest.mark.slow
@@ -136,6 +181,7 @@ CROWD = """
 import os, sys
 from datetime import UTC, datetime
 from langgraph_reflexion.memory import LessonBook
+from langgraph_reflexion.memory.shelf import is_undone
 from langgraph_reflexion.memory.store import FaissStore
 from langgraph_reflexion.schemas import Episode, Lesson, Trigger
 
@@ -189,6 +235,7 @@ sys.exit(any([os.waitpid(child, 0)[1] for child in children]))
 
 OPENED = """
 import gc, os, sys
+from langgraph_reflexion.memory.shelf import is_undone
 from langgraph_reflexion.memory.store import FaissStore
 
 gc.freeze()  # or each child may collect what was imported, which takes longer than opening the file

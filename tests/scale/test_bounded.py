@@ -323,4 +323,4 @@ def test_work_on_all_records_of_a_book_gives_way_to_other_tasks() -> None:
         item.updated_at -= timedelta(days=1)
     assert pauses(book, upkeep.drop_old(book._shelf)) == 0, "`forget` itself has read those that were there before it"
     undo = book._undo(since=clock.now - timedelta(days=1))
-    assert pauses(book, undo) >= pauses(book, book._lessons()) + 6
+    assert pauses(book, undo) >= pauses(book, book._lessons()) + 2
