@@ -240,7 +240,9 @@ def json_schema_check(schema: Mapping[str, Any]) -> Callable[[Any], str | None]:
 
     def fits_names(keyword: str) -> Callable[..., Iterator[Any]]:
         def fits(validator: Any, part: Any, value: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
-            if isinstance(value, dict) and all(_is_fast(pattern, name) for pattern in patterns() for name in value):
+            own = schema.get("patternProperties", ())
+            used = patterns() if keyword == "unevaluatedProperties" else own  # it follows references
+            if isinstance(value, dict) and all(_is_fast(pattern, name) for pattern in used for name in value):
                 yield from rules[keyword](validator, part, value, schema)
 
         return fits

@@ -224,6 +224,18 @@ WRONG: dict[str, tuple[BaseTool, dict[str, Any], str]] = {
         {"a": "x", "b": "y"},
         "`b`: 'y' is not of type 'integer'",
     ),
+    "data: beside a pattern of names that might never end": (
+        from_schema(
+            {
+                "properties": {
+                    "labels": {"type": "object", "patternProperties": {"^(a+)+$": {}}},
+                    "sizes": {"type": "object", "additionalProperties": {"type": "integer"}},
+                }
+            }
+        ),
+        {"labels": {"a": 1}, "sizes": {"disk": "big"}},
+        "`sizes.disk`: 'big' is not of type 'integer'",
+    ),
     "data: outside the set": (
         remote,
         {"query": "Tue", "days": ["Sun"]},
