@@ -361,7 +361,9 @@ def task_words(task: str, earlier: Sequence[str]) -> str:
     if len(task) >= LONG_TASK and len(earlier) < EARLIER:
         return ""
     request = " ".join(text for text, share in sentences(mask_secrets(task[:MAX_TASK]), earlier) if share == 1)
-    details = words_of(" ".join([*literals_of(request), *names_of(request)]))
+    # In JSON, a text between quotation marks may have line breaks.
+    line = request.replace("\n", " ") if '":' in request else request
+    details = words_of(" ".join([*literals_of(line), *names_of(request)]))
     words = dict.fromkeys([*tokens(request), *sorted(characters(request)), *sorted(function_words(request))])
     kept = [word for word in words if word not in details and not word.isdecimal() and len(word) <= MAX_WORD_LENGTH]
     # Two characters of a script without spaces are a word.

@@ -827,6 +827,16 @@ def test_a_detail_of_the_task_that_taught_a_lesson_finds_nothing(book: LessonBoo
     assert not any(detail in kept for detail in ("48213", "okafor", KEY))
 
 
+@pytest.mark.req("D13")
+@pytest.mark.parametrize("indent", [None, 2])
+def test_no_line_break_in_a_field_of_json_keeps_the_details_of_other_fields(book: LessonBook, indent: Any) -> None:
+    task = {"content": "The leaves of my plant\nturn yellow,\nwhat now?", "customer": "Okafor", "city": "Bergen"}
+    taught(book, json.dumps(task, indent=indent), "run-1")
+    kept = str([item.value for item in book.store.search(book.namespace, limit=1000)])
+    assert "yellow" in kept
+    assert not any(detail in kept for detail in ("okafor", "bergen"))
+
+
 @pytest.mark.req("D4")
 def test_a_lesson_is_found_by_a_chinese_task_that_taught_it(book: LessonBook) -> None:
     book.add(a_rule(CHINESE[0], when="安排会议"), task="请帮我们约设计部的人下周找个时间碰头")
