@@ -523,6 +523,7 @@ def test_an_answer_between_characters_that_no_space_separates_is_found(text: str
     [
         ('{"query": "best pizza in naples"}', "Search for best pizza in naples first.", "best pizza in naples"),
         ('{"customer": "Okafor", "sort": "refund"}', "Tell Okafor when the refund arrives.", "Okafor"),
+        ('{"sort": "backup", "bucket": "acme-prod-logs"}', "Ask who owns acme-prod-logs.", "acme-prod-logs"),
         ('Look up order "ord-4711": it is late.', "Ask for ord-4711 again.", "ord-4711"),
     ],
 )

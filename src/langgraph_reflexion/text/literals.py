@@ -31,7 +31,7 @@ _MAIL = (
     rf"(?:(?![\d_])[{LETTERS}](?:(?![\d_])[{LETTERS}])+(?![{LETTERS}])|[{UNSPACED}]{{2,4}})"
 )
 
-_SORT = r"(?-i:[a-z_-]+|[A-Z_-]+)"
+_SORT = r"(?-i:[a-z_]+|[A-Z_]+)"
 """A value of a field that says of which sort something is, not which one it is: `"refund"` in `{"job": "refund"}`."""
 
 _LITERAL = lazy_pattern(
