@@ -65,6 +65,12 @@ PAUSE_AFTER = 100
 """Records that a plan reads before it pauses."""
 
 
+def pause(count: int) -> Plan[None]:
+    """Let other tasks of the event loop run, each time `PAUSE_AFTER` more records were read."""
+    if count % PAUSE_AFTER == 0:
+        yield PAUSE
+
+
 def may_be_an_id(text: str) -> bool:
     """Whether a text could be a lesson's id. Other labels below `evidence` cannot."""
     return bool(text) and text not in COLLECTIONS and all(sign.isalnum() or sign in "-_" for sign in text)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from langgraph.store.base import Item, Op, PutOp
 
-from langgraph_reflexion.memory.access import PAUSE, PAUSE_AFTER, TOPIC, Plan, items_in, put, read_items, storable
+from langgraph_reflexion.memory.access import TOPIC, Plan, items_in, pause, put, read_items, storable
 from langgraph_reflexion.memory.credit import counted_before, counted_episode, later_than_all, lessons_of
 from langgraph_reflexion.memory.evidence import LIVE, Change, Source, lesson_of_change, run_record
 from langgraph_reflexion.memory.gate import one_line
@@ -115,8 +115,7 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
                 groups[str(item.value.get("run"))].append(put(item.namespace, *row))
     undone: list[Change] = []
     for i, (id, found) in enumerate(known.items(), 1):
-        if i % PAUSE_AFTER == 0:
-            yield PAUSE
+        yield from pause(i)
         for run, until_now in counts[id].items():
             row = run_record(run, at=now, instead=until_now, undone=True)
             groups[run].append(put(shelf.evidence_of(id), *row))
@@ -163,8 +162,7 @@ def _counted_in(
         items = [item for item in kept if item.key in listed or _is_since(item, scope.since)]
     episodes = {item.key: item for item in items if item is not None}
     for i, (run, item) in enumerate(episodes.items(), 1):
-        if i % PAUSE_AFTER == 0:
-            yield PAUSE
+        yield from pause(i)
         episode = counted_episode(item)
         for id in lessons_of(episode) if episode is not None else ():
             if id in known and (until_now := counted_before(run, episode, known[id])) is not None:

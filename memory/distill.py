@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from langgraph_reflexion.memory.access import PAUSE, PAUSE_AFTER, Plan, read_items
+from langgraph_reflexion.memory.access import Plan, pause, read_items
 from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.evidence import LIVE, TRUST
 from langgraph_reflexion.memory.forget import forget_all
@@ -66,8 +66,7 @@ def clusters(shelf: Shelf) -> Plan[list[list[Lesson]]]:
     rank = {id: i for i, id in enumerate(waiting)}
     groups: list[list[Lesson]] = []
     for i, found in enumerate(ranked, 1):
-        if i % PAUSE_AFTER == 0:
-            yield PAUSE
+        yield from pause(i)
         if waiting.pop(found.lesson.id, None) is None:
             continue
         [near] = yield from shelf.nearest(found.lesson.text)

@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 
 from langgraph_reflexion.driver import in_thread
 from langgraph_reflexion.errors import LessonError
-from langgraph_reflexion.memory.access import COLLECTIONS, PAUSE, PAUSE_AFTER, Plan, items_in, may_be_an_id, put
+from langgraph_reflexion.memory.access import COLLECTIONS, Plan, items_in, may_be_an_id, pause, put
 from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence
 from langgraph_reflexion.memory.gate import MAX_READ, MAX_VALUES, malformed, tidy
 from langgraph_reflexion.memory.index import tasks_of
@@ -120,8 +120,7 @@ def load(shelf: Shelf, place: Place, strict: bool, untrusted: bool) -> Plan[Load
     newest = {(new.kind, new.name or ""): new.id for new in lessons if new.name and new.status in LIVE}
     rows: list[tuple[Line, list[Op]]] = []
     for i, lesson in enumerate(lessons, 1):
-        if i % PAUSE_AFTER == 0:
-            yield PAUSE
+        yield from pause(i)
         if lesson.status in LIVE and newest.get((lesson.kind, lesson.name or ""), lesson.id) != lesson.id:
             lesson = lesson.model_copy(update={"status": "superseded"})  # one name has one live value
         doubt = suspicion_of(lesson) if lesson.status == "quarantined" else None
@@ -159,8 +158,7 @@ def _parse_lines(shelf: Shelf, lines: Iterable[str], strict: bool, untrusted: bo
     rows: list[Line] = []
     skipped = 0
     for number, line in enumerate(lines, 1):
-        if number % PAUSE_AFTER == 0:
-            yield PAUSE
+        yield from pause(number)
         if not line.strip():
             continue
         try:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from langgraph.store.base import Item, Op, PutOp
 
-from langgraph_reflexion.memory.access import PAUSE, PAUSE_AFTER, Plan, drop, items_in, may_be_an_id, put, read_items
+from langgraph_reflexion.memory.access import Plan, drop, items_in, may_be_an_id, pause, put, read_items
 from langgraph_reflexion.memory.index import remove_everywhere
 from langgraph_reflexion.memory.items import parse_item
 from langgraph_reflexion.memory.shelf import MARKS, Shelf
@@ -98,8 +98,7 @@ def _without_texts(
 
     found: list[str] = []
     for i, item in enumerate(episodes, 1):
-        if i % PAUSE_AFTER == 0:
-            yield PAUSE
+        yield from pause(i)
         found += [item.key] if without(item) else []
     # Other tasks may have written some of them during the pauses.
     now = (yield from read_items(shelf.episodes, found)) if found else []

@@ -10,7 +10,7 @@ from typing import Any
 
 from langgraph.store.base import SearchOp
 
-from langgraph_reflexion.memory.access import PAUSE, PAUSE_AFTER, TOPIC, Plan, count, items_in, read_items
+from langgraph_reflexion.memory.access import TOPIC, Plan, count, items_in, pause, read_items
 from langgraph_reflexion.memory.choose import doubt_of, holds_always, is_approved
 from langgraph_reflexion.memory.credit import counted_episode, run_fields, runs_of_topics, topic_label, won_and_lost
 from langgraph_reflexion.memory.estimate import Uplift, uplift
@@ -151,8 +151,7 @@ def episodes(shelf: Shelf, limit: int | None) -> Plan[list[Episode]]:
             break
         if (episode := parse_item(item, Episode)) is not None:
             found.append(episode)
-        if i % PAUSE_AFTER == 0:
-            yield PAUSE
+        yield from pause(i)
     return found
 
 

@@ -31,6 +31,7 @@ from langgraph_reflexion.memory.access import (
     items_below,
     items_in,
     may_be_an_id,
+    pause,
     put,
     read_items,
     storable,
@@ -91,8 +92,7 @@ _ADDED_TO = (MORE_FAILURES, TASKS)
 def _stored_lessons(items: Iterable[Item], evidence: Mapping[str, Evidence]) -> Plan[dict[str, StoredLesson]]:
     found = {}
     for i, item in enumerate(items, 1):
-        if i % PAUSE_AFTER == 0:
-            yield PAUSE
+        yield from pause(i)
         if (entry := stored_lesson(item, evidence.get(item.key, Evidence()))) is not None:
             found[item.key] = entry
     return found
@@ -184,8 +184,7 @@ class Shelf:
         evidence = {}
         for i, (label, about) in enumerate((yield from self.evidence_items()).items(), 1):
             evidence[label] = Evidence().with_records(about)
-            if i % PAUSE_AFTER == 0:
-                yield PAUSE
+            yield from pause(i)
         found = yield from _stored_lessons(items, evidence)
         return dict(sorted(found.items(), key=lambda entry: (entry[1].lesson.created_at or self.clock(), entry[0])))
 
