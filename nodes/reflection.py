@@ -17,7 +17,7 @@ from langgraph_reflexion.nodes.exceptions import describe, model_fault
 from langgraph_reflexion.nodes.models.calling import COST_OF_NO_REPLY, Meter, call_model, raise_control_flow
 from langgraph_reflexion.nodes.models.prompt import failure_number, shown_reflection
 from langgraph_reflexion.nodes.models.response_format import ask_for_json
-from langgraph_reflexion.nodes.models.transcript import bounded, call_text, fenced, transcript
+from langgraph_reflexion.nodes.models.transcript import bounded, call_text, fenced, run_transcript
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.recall import has_failed
 from langgraph_reflexion.schemas import Depth, Diagnosis, Failure, Fix, FixKind, Kind, Memo, Reflection, RootCause
@@ -32,8 +32,6 @@ QUICK_TOKENS = 1_500
 """Tokens of the transcript in a quick one, which looks only at the failed decision."""
 MAX_INSTRUCTIONS = 8_000
 """Characters that a reflection sees of the system prompt and also of the tools: about 2,000 tokens each."""
-LATEST = 50
-"""Messages shown to a reflection on feedback, because feedback is about an earlier run."""
 MAX_FIELD = 2_000
 """Characters of a text of a reflection, which should be short."""
 MAX_TAG = 200
@@ -128,9 +126,12 @@ def _question(case: Case, depth: Depth) -> Waits[str]:
     earlier = [shown_reflection(state, reflection).as_text() for reflection in state["reflections"]]
     more = [_depth_text(case, depth), _failed_lessons(case)]
     instructions = yield from _instructions(case)
-    messages, limit = _messages_of_run(state, failure), QUICK_TOKENS if depth == "quick" else TRANSCRIPT_TOKENS
+    messages, limit = whole_conversation(state), QUICK_TOKENS if depth == "quick" else TRANSCRIPT_TOKENS
+    start = start_of_run(messages, state["about"]["task_id"])
+    if failure.signal == "feedback":  # it is about the run before this one
+        start = start_of_run(messages[:start])
     # Counting the tokens of a long run takes a while, so the event loop does not do it.
-    shown = yield in_thread(lambda: transcript(messages, limit), own=True)
+    shown = yield in_thread(lambda: run_transcript(messages, start, limit), own=True)
     return prompts.render(
         "reflect_free" if mode == "free" else "reflect",
         task=fenced(bounded(task_in(state), 4_000)),
@@ -150,14 +151,6 @@ def _decision_text(message: AnyMessage | None) -> str:
         return "none"
     calls = map(call_text, getattr(message, "tool_calls", []))
     return bounded("\n".join([message.text, *calls]).strip() or "nothing", 4_000)
-
-
-def _messages_of_run(state: State, failure: Failure) -> Sequence[AnyMessage]:
-    """The messages since the task. After feedback, also the messages that it is about, before the task."""
-    messages = whole_conversation(state)
-    if failure.signal == "feedback":
-        return messages[-LATEST:]
-    return messages[start_of_run(messages, state["about"]["task_id"]) :]
 
 
 def _depth_text(case: Case, depth: Depth) -> str:

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.memory import finding_of
-from langgraph_reflexion.nodes.models.transcript import as_messages, bounded, fenced, transcript
+from langgraph_reflexion.nodes.models.transcript import as_messages, bounded, fenced, run_transcript
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category, Lesson, Severity
 from langgraph_reflexion.state import is_from_user
@@ -19,12 +19,8 @@ from langgraph_reflexion.text.tokens import known_word
 
 TRANSCRIPT_TOKENS = 8_000
 """Tokens of the run. With the rest of a prompt they fit a small model's context of 16,000."""
-EARLIER_TOKENS = 1_000
-"""Tokens of earlier messages."""
 MAX_TEXT = 4_000
 """Characters of the task and of the answer: about 1,000 tokens each."""
-LATEST = 20
-"""Earlier messages that may be shown: as many as fit into these tokens if they are short."""
 MAX_KNOWN = 100
 """Known memories in a prompt, the newest: about 3,000 tokens at their usual length."""
 MAX_FAILURES = 20
@@ -97,21 +93,16 @@ def memories_question(prompts: Prompts, run: AuditedRun, known: Sequence[Lesson]
 
 
 def _question(prompts: Prompts, run: AuditedRun, beside: str) -> str:
-    start = run["start"]
-    earlier_messages, messages = run["messages"][max(0, start - LATEST) : start], run["messages"][start:]
+    messages = run["messages"][run["start"] :]
     task = next((message.text for message in messages if is_from_user(message)), messages[0].text)
     answer = messages[-1].text if isinstance(messages[-1], AIMessage) else ""
-    shown = transcript(messages, TRANSCRIPT_TOKENS)
-    if earlier_messages:
-        earlier = transcript(earlier_messages, EARLIER_TOKENS).replace("[m", "[before ")
-        shown = f"Before this run:\n{earlier}\n\nThis run:\n{shown}"
     return prompts.render(
         "audit_run",
         session=fenced(bounded(run["session"], 200)) or "none",
         task=fenced(bounded(task, MAX_TEXT)),
         answer=fenced(bounded(answer, MAX_TEXT)) or "none",
         beside=beside,
-        transcript=shown,
+        transcript=run_transcript(run["messages"], run["start"], TRANSCRIPT_TOKENS),
     )
 
 

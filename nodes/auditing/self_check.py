@@ -16,11 +16,11 @@ from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.models.calling import COST_OF_NO_REPLY, Meter, raise_control_flow
 from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.nodes.models.response_format import ask_for_json
-from langgraph_reflexion.nodes.models.transcript import bounded, fenced, transcript
+from langgraph_reflexion.nodes.models.transcript import bounded, fenced, run_transcript
 from langgraph_reflexion.nodes.observe import observe
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.remember import foreign_in
-from langgraph_reflexion.state import State, Update, task_in, with_update
+from langgraph_reflexion.state import State, Update, start_of_run, task_in, with_update
 from langgraph_reflexion.text.json_text import fields_in, read_json, texts_in
 
 TRANSCRIPT_TOKENS = 3_000
@@ -103,22 +103,25 @@ def _steps_left(parts: Parts, state: State) -> int:
 
 def _ask(parts: Parts, state: State, config: RunnableConfig, model: Model, meter: Meter) -> Waits[SelfCheck | None]:
     """Ask once. None if the reply cannot be parsed: the run continues without it."""
-    prompts = parts.actor.prompts
+    prompts, messages = parts.actor.prompts, state["messages"]
+    start = start_of_run(messages, state["about"]["task_id"])
+    # Counting the tokens of a long run takes a while, so the event loop does not do it.
+    shown = yield in_thread(lambda: run_transcript(messages, start, TRANSCRIPT_TOKENS), own=True)
     question = prompts.render(
         "self_check",
         task=fenced(bounded(task_in(state), 4_000)),
         failures=fenced("\n".join(f"- {bounded(failure.evidence, MAX_ISSUE)}" for failure in state["failures"][-5:]))
         or "none",
-        transcript=transcript(state["messages"], TRANSCRIPT_TOKENS),
+        transcript=shown,
         taken=state["tally"]["steps"],
         left=_steps_left(parts, state),
     )
     schema = {**SelfCheck.model_json_schema(), "required": list(SelfCheck.model_fields)}
-    messages, budget = [HumanMessage(question)], parts.budget
+    budget = parts.budget
     try:
         reply = yield from ask_for_json(
             model,
-            messages,
+            [HumanMessage(question)],
             config,
             "SelfCheck",
             schema,

@@ -35,6 +35,10 @@ _DATA = re.compile(r"[!-~]{2000,}")
 """An image or a file in a block of another type."""
 _SHORTENED = 400
 """Characters left of a shortened observation: enough to see what it was."""
+EARLIER_TOKENS = 1_000
+"""Tokens of the messages before a run."""
+LATEST = 20
+"""Messages before a run that may be shown: as many as fit into these tokens if they are short."""
 _TAG_OF = r"<(?=[^\w!-.:-\[\]-~]*(?:{})\b)"  # also with signs between that no reader sees, but not `<=` or `<-`
 _TAG = re.compile(
     _TAG_OF.format(
@@ -232,7 +236,15 @@ def shortened(messages: Sequence[AnyMessage], limit: int, *, harder: bool = Fals
     return out
 
 
-def transcript(messages: Sequence[AnyMessage], limit: int) -> str:
+def run_transcript(messages: Sequence[AnyMessage], start: int, limit: int) -> str:
+    """The run that begins at `start`, cut to a number of tokens, after the last messages before it."""
+    run = transcript(messages[start:], limit)
+    if not (earlier := messages[max(0, start - LATEST) : start]):
+        return run
+    return f"Before this run:\n{transcript(earlier, EARLIER_TOKENS, 'before ')}\n\nThis run:\n{run}"
+
+
+def transcript(messages: Sequence[AnyMessage], limit: int, label: str = "m") -> str:
     """The conversation as text for a reflection or a check, cut to a number of tokens, largest observations first."""
     short = shortened(list(messages), limit)
     if sum(count_tokens(readable(message)) for message in short) > limit:
@@ -242,7 +254,7 @@ def transcript(messages: Sequence[AnyMessage], limit: int) -> str:
         calls = "".join(f"\n  calls {call_text(call)}" for call in getattr(message, "tool_calls", []))
         name = f" {message.name}" if isinstance(message, ToolMessage) and message.name else ""
         content = "\n    ".join(readable(message).splitlines())  # no line of a tool's text looks like a message
-        lines.append(f"[m{i}] {message.type}{name}: {content}{calls}")
+        lines.append(f"[{label}{i}] {message.type}{name}: {content}{calls}")
     text = "\n".join(lines)
     # Characters are not tokens: some scripts need several times as many tokens.
     return fenced(bounded(text, min(limit * 4, max(400, len(text) * limit // max(count_tokens(text), 1)))))

@@ -56,6 +56,19 @@ def test_it_is_given_the_number_of_steps_left(on, agent):
 
 
 @pytest.mark.req("A11")
+def test_on_a_long_thread_it_is_shown_the_run_and_the_end_of_what_came_before(on, agent):
+    talk = [message for i in range(60) for message in [("user", f"Question {i}. " * 20), ("assistant", "Fine. " * 20)]]
+    model = on.Cast([*pages(4, 20), say("done")], check=FINE)
+    agent(model, "inline", [look], limits=Limits(inline_every=4)).invoke({"messages": [*talk, ("user", on.TASK)]})
+    (asked,) = model.of("check")
+    shown = asked.text.partition("This run:\n")[2]
+    assert shown.startswith(f"[m1] human: {on.TASK}")
+    assert all(f"page {page}" in shown for page in (20, 21, 22, 23))
+    assert "Question 59." in asked.text
+    assert "Question 0." not in asked.text
+
+
+@pytest.mark.req("A11")
 def test_it_is_read_as_models_write_it(on, agent):
     check = {
         "onTrack": "no",

@@ -6,6 +6,7 @@ import json
 from typing import get_args
 
 import pytest
+from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_reflexion import Reflection, Verdict, create_reflexion_agent
@@ -146,6 +147,40 @@ def test_a_reflection_is_shown_task_decision_evidence_transcript_and_earlier_one
     assert len(first) < 20_000
     assert advice[0]["patch_prompt"] in second.partition("<earlier>")[2].partition("</earlier>")[0]
     assert "<earlier>\nnone\n</earlier>" in first
+
+
+TALK = [("user", "Book me an hour in [main hall]."), ("assistant", "On which day?"), ("user", "Tuesday the 4412th")]
+
+
+@pytest.mark.req("C5")
+def test_a_reflection_in_a_conversation_is_shown_what_was_said_before_the_task(run, desk, reflected):
+    desk.answers = lambda query: LookupError("closed") if query == "x" else "11:00"
+    model = RoleModel([call("search", query="x"), say("11:00")], reflection("Give the weekday."))
+    task = [*TALK, ("assistant", "The 4412th, is that right?"), ("user", "yes")]
+    run(model, [desk.search], task=task)
+    (asked,) = reflected(model)
+    assert "<task>\nyes\n</task>" in asked.text
+    shown = asked.text.partition("<transcript>\n")[2]
+    assert shown.startswith(
+        "Before this run:\n[before 1] human: Book me an hour in [main hall].\n[before 2] ai: On which"
+    )
+    assert "This run:\n[m1] human: yes\n" in shown
+
+
+@pytest.mark.req("C5")
+def test_a_reflection_on_feedback_is_shown_the_run_that_it_is_about_however_long_the_conversation(run, desk, reflected):
+    small_talk = [("user", "How is the weather? " * 20), ("assistant", "It is fine. " * 20)] * 30
+    looked_up = AIMessage("", tool_calls=[{"name": "search", "args": {"query": "Tuesday"}, "id": "1"}])
+    found = ToolMessage("nine and eleven are free", tool_call_id="1", name="search")
+    answer = AIMessage("Nine.")
+    model = RoleModel(say("Eleven."), reflection("Take the later hour."))
+    task = [*small_talk, ("user", "Find me an hour."), looked_up, found, answer]
+    run(model, [desk.search], task=task, feedback="I am never up at nine.")
+    (asked,) = reflected(model)
+    shown = asked.text.partition("This run:\n")[2]
+    assert shown.startswith("[m1] human: Find me an hour.\n")
+    assert "nine and eleven are free" in shown
+    assert "How is the weather?" in asked.text, "and the end of what came before it"
 
 
 @pytest.mark.req("C5", "D17")
