@@ -41,12 +41,14 @@ def begin(parts: Parts, state: State, config: RunnableConfig) -> Update:
         )
     # Refuse what does not fit the caller's schema before any call.
     parts.actor.view.select({**state, "messages": given})
-    now, run = parts.budget.now(), run_id(config)
+    now, run, outcome = parts.budget.now(), run_id(config), state.get("outcome")
+    if outcome is not None and outcome.run_id.startswith(run):
+        # The config of the last run again: its messages, and its record in memory, would be replaced.
+        run = f"{run}-{len(given)}"
     conversation = given
     if feedback and not isinstance(given[-1], HumanMessage):
         conversation = [*given, HumanMessage(feedback, id=f"{run}{FEEDBACK_END}")]
     task = next((message for message in reversed(conversation) if is_from_user(message)), None)
-    outcome = state.get("outcome")
     update: Update = {
         # Clear what an earlier run wrote to channels of their own. The other channels stay unwritten.
         **{name: value for name, value in BLANK.items() if name not in RUN_FIELDS and state.get(name)},

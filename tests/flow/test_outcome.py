@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
@@ -9,6 +11,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel
 
+from agents import make_agent
 from langgraph_reflexion import Attempt, Limits, MemoryPolicy, Outcome, create_reflexion_agent
 from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, reflection, say
 
@@ -57,6 +60,24 @@ def test_an_outcome_describes_the_whole_run(run, desk, protocol):
     assert outcome.run_id
     assert outcome.seconds > 0
     assert Outcome.model_validate_json(outcome.model_dump_json()) == outcome
+
+
+@pytest.mark.req("I1", "I7")
+def test_a_config_with_a_run_id_can_be_used_for_each_turn_of_a_conversation(desk, way, protocol):
+    model = RoleModel(call("search", query="Tuesday"))
+    agent = make_agent(
+        way, model, [desk.search], protocol=protocol, limits=Limits(max_steps=1), checkpointer=InMemorySaver()
+    )
+    config = {**THREAD, "run_id": uuid4()}
+    turns = [{"messages": [("user", text)]} for text in ("First?", "Second?")]
+    turns += [{"messages": [], "feedback": text} for text in ("That was wrong.", "That too.")]
+    results = [agent.invoke(turn, config) for turn in turns]
+    last = results[-1]["messages"]
+    assert [one.text for one in last if one.type == "human"] == ["First?", "Second?", "That was wrong.", "That too."]
+    assert all(result["messages"][-1].text.startswith("The run stopped") for result in results)
+    ids = [result["outcome"].run_id for result in results]
+    assert ids[0] == str(config["run_id"])
+    assert len(set(ids)) == len(ids), "each has a record of its own in memory"
 
 
 @pytest.mark.req("I1", "I5", "B11")
