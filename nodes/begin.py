@@ -48,6 +48,9 @@ def begin(parts: Parts, state: State, config: RunnableConfig) -> Update:
     conversation = given
     if feedback and not isinstance(given[-1], HumanMessage):
         conversation = [*given, HumanMessage(feedback, id=f"{run}{FEEDBACK_END}")]
+    # If a run that began with feedback did not end, the feedback that is given again is about the same run.
+    last = state.get("about")
+    before = outcome.run_id if outcome is not None else last.get("before") if last else None
     task = next((message for message in reversed(conversation) if is_from_user(message)), None)
     update: Update = {
         # Clear what an earlier run wrote to channels of their own. The other channels stay unwritten.
@@ -60,7 +63,7 @@ def begin(parts: Parts, state: State, config: RunnableConfig) -> Update:
             task="" if task is not None and task.id else task_of(conversation),
             task_id=task.id if task is not None else None,
             namespace=parts.memory.namespace_for(config),
-            before=outcome.run_id if feedback and outcome is not None else None,
+            before=before if feedback else None,
         ),
     }
     if not was_paired:

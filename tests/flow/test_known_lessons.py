@@ -7,6 +7,7 @@ from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
+from agents import make_agent
 from langgraph_reflexion import Episode, Lesson, LessonBook, Limits, MemoryPolicy, create_reflexion_agent
 from langgraph_reflexion.schemas import Trigger
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
@@ -297,6 +298,29 @@ def test_feedback_turns_a_win_into_a_loss_whether_it_is_reflected_on_or_not(run,
     (lesson,) = LessonBook(store, PLACE).lessons()
     assert (lesson.wins, lesson.losses) == (1, 0)
     run(model, agent=agent, config=thread, task=[], feedback="That was in the wrong time zone.")
+    lesson = LessonBook(store, PLACE).get(lesson.id)
+    assert lesson is not None
+    assert lesson.losses == 1
+
+
+@pytest.mark.req("A10", "D19")
+def test_feedback_of_a_turn_that_raised_counts_if_it_is_given_again(run, shy, store, way):
+    class WrongKeyError(Exception):
+        status_code = 401
+
+    first_run(run, shy, store)
+    model = RoleModel([say("11:00"), WrongKeyError(), say("10:00")], reflection("Look at the time zone too."))
+    agent = make_agent(
+        way, model, [shy.search], checks=[lambda *_: True], store=store, memory=ALWAYS, checkpointer=InMemorySaver()
+    )
+    thread = {"configurable": {"thread_id": "1"}}
+    run(model, agent=agent, config=thread, task=LIKE)
+    feedback = {"task": [], "feedback": "That was in the wrong time zone."}
+    with pytest.raises(WrongKeyError):
+        run(model, agent=agent, config=thread, **feedback)
+    (lesson,) = LessonBook(store, PLACE).lessons()
+    assert (lesson.wins, lesson.losses) == (1, 0)
+    run(model, agent=agent, config=thread, **feedback)
     lesson = LessonBook(store, PLACE).get(lesson.id)
     assert lesson is not None
     assert lesson.losses == 1
