@@ -16,7 +16,15 @@ from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.tool import details_of, note_of_edit
 from langgraph_reflexion.nodes.tools.loops import KINDS, Loop, ObservedCall, extend, key_of, loop_in
 from langgraph_reflexion.schemas import ErrorClass, Failure
-from langgraph_reflexion.state import Blocked, PendingDecision, State, Update, edited_call, last_turn_anywhere
+from langgraph_reflexion.state import (
+    Blocked,
+    PendingDecision,
+    State,
+    Update,
+    edited_call,
+    is_persons_reply,
+    last_turn_anywhere,
+)
 from langgraph_reflexion.text.json_text import texts_in
 from langgraph_reflexion.text.literals import fingerprint
 
@@ -157,8 +165,7 @@ def to_block(state: State, loop: Loop) -> dict[str, Blocked]:
 def _direct_answer(return_direct: Collection[str], ran: Sequence[FinishedCall]) -> PendingDecision | None:
     """The last result of these tools. A person's response, and the note on an edited call, are only for the model."""
     for call, edited, answer, _, _ in reversed(ran):
-        from_person = answer.additional_kwargs.get("from_person")
-        if call["name"] in return_direct and answer.status != "error" and not from_person:
+        if call["name"] in return_direct and answer.status != "error" and not is_persons_reply(answer):
             text = answer.text.removeprefix(f"{note_of_edit(call)}\n") if edited else answer.text
             return PendingDecision(action="finish", text=text, message=None, refused=False)
     return None

@@ -39,6 +39,7 @@ from langgraph_reflexion.state import (
     State,
     Update,
     is_from_user,
+    is_persons_reply,
     start_of_run,
     task_in,
     whole_conversation,
@@ -336,12 +337,17 @@ def foreign_in(parts: Parts, state: State) -> Foreign:
     """
     messages, trusted_tools = state["messages"], parts.memory.policy.trusted_tools
     added = added_by_tools(messages[start_of_run(messages, state["about"]["task_id"]) :], trusted_tools)
-    users = [message.text for message in reversed(messages) if is_from_user(message) and message not in added]
+    users = [message.text for message in reversed(messages) if is_users_word(message) and message not in added]
     theirs = [*foreign_texts(whole_conversation(state), trusted_tools), *(message.text for message in added)]
     if parts.reflector.mode != "run":
         errors = [failure for failure in state["failures"] if failure.signal == "tool_error"]
         theirs += [*state["earlier_outputs"], *(error.evidence for error in errors if error.tool not in trusted_tools)]
     return Foreign(theirs, [task_in(state), *users])
+
+
+def is_users_word(message: AnyMessage) -> bool:
+    """Whether the user, or another person, wrote this: a message, or the reply to a question."""
+    return is_from_user(message) or (is_persons_reply(message) and getattr(message, "status", None) != "error")
 
 
 def added_by_tools(run: Sequence[AnyMessage], trusted_tools: Collection[str]) -> list[AnyMessage]:
@@ -366,7 +372,7 @@ def foreign_texts(messages: Sequence[AnyMessage], trusted_tools: Collection[str]
         if isinstance(message, ToolMessage):
             details = details_of(message)
             is_agents = "error_class" in details and not details.get("exception")  # a denied call, a refused `Command`
-            ours = is_agents or details.get("rejected") or message.additional_kwargs.get("from_person")
+            ours = is_agents or details.get("rejected") or is_persons_reply(message)
             if not ours and message.name not in trusted_tools:
                 texts.append(readable(message))
         elif isinstance(message, HumanMessage) and not is_from_user(message):

@@ -24,7 +24,7 @@ from langgraph_reflexion.nodes.models.transcript import MAX_RESULT, answer_to, b
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.verdicts import complaints, is_accepted
 from langgraph_reflexion.schemas import ErrorClass
-from langgraph_reflexion.state import Handoff, State, Update, View, last_turn, open_calls
+from langgraph_reflexion.state import Handoff, State, Update, View, is_persons_reply, last_turn, open_calls
 from langgraph_reflexion.text.json_text import map_texts, valid_text
 
 EDITED = "A person changed this call before it ran. What ran: {name}({args}). Do not repeat the first call. Its result:"
@@ -119,7 +119,7 @@ def _check_result(parts: Parts, call: ToolCall, result: Any, seconds: float | No
     """The result, or an error message if the caller's check of this tool rejects it."""
     check, success_score = parts.tool_checks.get(call["name"]), parts.budget.limits.success_score
     answer = _answer_in(result, call) if check is not None else None
-    if check is None or answer is None or answer.status == "error" or is_persons_decision(answer):
+    if check is None or answer is None or answer.status == "error" or is_persons_reply(answer):
         return result
     verdict = yield from check.verdict(readable(answer), call, Meter(), seconds)
     if is_accepted(verdict, success_score) is not False:
@@ -269,11 +269,6 @@ def details_of(message: ToolMessage) -> dict[str, Any]:
         return {}
     is_class = noted.keys() == {"error_class", "exception"} and noted["error_class"] in get_args(ErrorClass)
     return noted if is_class or noted == {"rejected": True} else {}
-
-
-def is_persons_decision(message: ToolMessage) -> bool:
-    """Whether a person answered in place of the tool, by LangChain's `HumanInTheLoopMiddleware`."""
-    return bool(message.additional_kwargs.get("lc_source") == "hitl_interrupt_decision")
 
 
 def _bounded_result(message: ToolMessage, call: ToolCall, *, edited: bool) -> ToolMessage:

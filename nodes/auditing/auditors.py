@@ -29,10 +29,10 @@ from langgraph_reflexion.nodes.auditing.prompt_and_reply import (
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.models.calling import call_silently, raise_control_flow
 from langgraph_reflexion.nodes.models.transcript import bounded
-from langgraph_reflexion.nodes.remember import added_by_tools, foreign_texts
+from langgraph_reflexion.nodes.remember import added_by_tools, foreign_texts, is_users_word
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Lesson, Origin, Usage
-from langgraph_reflexion.state import Update, is_from_user
+from langgraph_reflexion.state import Update
 from langgraph_reflexion.text.tokens import UNSPACED, normalize, tokens
 
 logger = logging.getLogger(__name__)
@@ -182,7 +182,7 @@ def _said(
     """
     trusted = book.policy.trusted_tools if book is not None else ()
     added = added_by_tools(messages[start:], trusted)
-    theirs = [message for message in messages[start if only_run else 0 :] if is_from_user(message)]
+    theirs = [message for message in messages[start if only_run else 0 :] if is_users_word(message)]
     foreign = [*reply.tool_texts, *foreign_texts(messages, trusted), *(message.text for message in added)]
     ids = {id(message) for message in added}  # the user may have written the same
     return [message.text for message in theirs if id(message) not in ids], foreign

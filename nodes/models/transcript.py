@@ -18,6 +18,7 @@ from langchain_core.messages import (
     convert_to_messages,
 )
 
+from langgraph_reflexion.state import is_persons_reply
 from langgraph_reflexion.text.json_text import valid_text
 from langgraph_reflexion.text.tokens import count_tokens
 
@@ -254,7 +255,8 @@ def transcript(messages: Sequence[AnyMessage], limit: int, label: str = "m") -> 
         calls = "".join(f"\n  calls {call_text(call)}" for call in getattr(message, "tool_calls", []))
         name = f" {message.name}" if isinstance(message, ToolMessage) and message.name else ""
         content = "\n    ".join(readable(message).splitlines())  # no line of a tool's text looks like a message
-        lines.append(f"[{label}{i}] {message.type}{name}: {content}{calls}")
+        who = "human" if is_persons_reply(message) else message.type
+        lines.append(f"[{label}{i}] {who}{name}: {content}{calls}")
     text = "\n".join(lines)
     # Characters are not tokens: some scripts need several times as many tokens.
     return fenced(bounded(text, min(limit * 4, max(400, len(text) * limit // max(count_tokens(text), 1)))))

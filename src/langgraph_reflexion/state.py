@@ -368,6 +368,12 @@ def is_from_user(message: AnyMessage) -> bool:
     return isinstance(message, HumanMessage) and not message.additional_kwargs.get("lc_source")
 
 
+def is_persons_reply(message: AnyMessage) -> bool:
+    """Whether a person answered a call in place of its tool: the model's question, or a call that needed approval."""
+    marks = message.additional_kwargs
+    return bool(marks.get("from_person") or marks.get("lc_source") == "hitl_interrupt_decision")
+
+
 def task_of(messages: Sequence[AnyMessage]) -> str:
     """The last message of the user, even if handoff messages follow it."""
     for message in reversed(messages):

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.message import push_message
 from langgraph.store.memory import InMemoryStore
+from langgraph.types import Command
 
 from langgraph_reflexion import ErrorNotebook, Lesson, LessonBook, Limits, after_run
 from langgraph_reflexion.graph.auditors import TURNS
-from langgraph_reflexion.testing import call, say
+from langgraph_reflexion.testing import ask, call, say
 
 NONSENSE: dict[str, Any] = {
     "nothing": "",
@@ -248,6 +250,20 @@ def test_words_of_the_user_stay_theirs_even_if_a_tool_repeats_them(on, book):
     after_run(on.Cast(memories={"memories": [memory]}), memory=book).audit(talk)
     (kept,) = book.profile()
     assert (kept.text, kept.origin, kept.status) == ("Answer in Danish.", "told", "candidate")
+
+
+@pytest.mark.req("D14", "B7")
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+def test_what_the_user_replies_to_a_question_is_the_users_word(on, agent, book, protocol):
+    wish = "Always answer in Danish."
+    memory = {"kind": "preference", "name": "language", "description": "answers", "content": wish}
+    model = on.Cast([ask("In which language?"), say("Javel.")], memories={"memories": [memory]})
+    made = agent(model, controls=["ask_user"], protocol=protocol, checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    made.invoke({"messages": [("user", on.TASK)]}, thread)
+    made.invoke(Command(resume=wish), thread)
+    assert [(one.text, one.origin) for one in book.profile()] == [(wish, "told")]
+    assert f"[m3] human{' ask_user' if protocol == 'tools' else ''}: {wish}" in model.of("memories")[0].text
 
 
 @pytest.mark.req("H7", "D17")

@@ -726,6 +726,32 @@ def test_what_a_person_decides_about_one_call_is_no_failure_in_either_order(ours
     assert (outcome.answer, outcome.failures, outcome.reflections) == ("ok", [], [])
 
 
+@pytest.mark.req("M2", "D17")
+@pytest.mark.skipif(not MARKS_DECISIONS, reason="this version of LangChain does not mark what a person decides")
+def test_what_a_person_responds_in_place_of_a_tool_may_be_a_lesson():
+    wish = "Ask the front desk before you book a room with glass walls."
+
+    @tool
+    def book(hour: str) -> str:
+        """Book an hour."""
+        raise ValueError(f"closed at {hour}")
+
+    advice = reflection("Ask the desk.", memory_to_write=[{**RULE, "text": wish}])
+    model = RoleModel([call("book", hour="10:00"), call("book", hour="11:00"), say("ok")], advice)
+    store = InMemoryStore()
+    others = [HumanInTheLoopMiddleware(interrupt_on={"book": True})]
+    agent = create_agent(
+        model, [book], middleware=[*others, ReflexionMiddleware(store=store)], checkpointer=InMemorySaver()
+    )
+    thread: Any = {"configurable": {"thread_id": "t"}}
+    agent.invoke(TASK, thread)
+    agent.invoke(Command(resume={"decisions": [{"type": "respond", "message": wish}]}), thread)
+    outcome = agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), thread)["outcome"]
+    assert [failure.signal for failure in outcome.failures] == ["tool_error"]
+    (lesson,) = LessonBook(store).lessons()
+    assert (lesson.text, lesson.status) == (wish, "candidate")
+
+
 @pytest.mark.slow
 @pytest.mark.req("M5", "I11")
 @pytest.mark.filterwarnings("ignore:The v3 streaming protocol")

@@ -16,7 +16,6 @@ from langgraph_reflexion.nodes.finish import end_message
 from langgraph_reflexion.nodes.host import steps_of
 from langgraph_reflexion.nodes.models.calling import with_valid_text
 from langgraph_reflexion.nodes.models.transcript import bounded
-from langgraph_reflexion.nodes.tool import is_persons_decision
 from langgraph_reflexion.schemas import Outcome
 from langgraph_reflexion.state import (
     BLANK,
@@ -26,6 +25,7 @@ from langgraph_reflexion.state import (
     RunFields,
     State,
     Update,
+    is_persons_reply,
     last_turn_anywhere,
     read_channels,
     with_update,
@@ -82,7 +82,7 @@ def _mark_as_rejected(message: AnyMessage) -> AnyMessage:
 
 def mark_as_tool_error(message: ToolMessage) -> ToolMessage:
     """A tool's message. An error is marked as its own, unless a person rejected the call."""
-    is_error = message.status == "error" and message.artifact is None and not is_persons_decision(message)
+    is_error = message.status == "error" and message.artifact is None and not is_persons_reply(message)
     return with_valid_text(message, **({"artifact": TOOL_ERROR} if is_error else {}))
 
 
