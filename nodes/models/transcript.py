@@ -179,8 +179,8 @@ def call_text(call: ToolCall) -> str:
 
 
 def readable(message: BaseMessage) -> str:
-    """The text of a message. A tool's result may have it in content blocks of a provider or of MCP, beside images."""
-    if not isinstance(message, ToolMessage) or isinstance(message.content, str):
+    """The text of a message. A user or a tool may give it in content blocks of a provider or of MCP, beside images."""
+    if isinstance(message, AIMessage) or isinstance(message.content, str):
         return message.text
     return "\n".join(
         [*texts_of_blocks(message.content), *(f"[{block.get('type')}]" for block in media_blocks(message))]
@@ -203,10 +203,11 @@ def texts_of_blocks(blocks: Any) -> list[str]:
     return texts_of_blocks(inner)
 
 
-def media_blocks(message: ToolMessage) -> list[dict[str, Any]]:
-    """The images and files of a tool's result."""
+def media_blocks(message: BaseMessage) -> list[dict[str, Any]]:
+    """The images and files in a message."""
     blocks = message.content if isinstance(message.content, list) else []
-    return [block for block in blocks if isinstance(block, dict) and not texts_of_blocks(block)]
+    dicts = [block for block in blocks if isinstance(block, dict)]
+    return [block for block in dicts if block.get("type") != "text" and not texts_of_blocks(block)]
 
 
 def bounded(text: str, limit: int = MAX_RESULT) -> str:

@@ -6,7 +6,7 @@ import json
 from typing import get_args
 
 import pytest
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_reflexion import Reflection, Verdict, create_reflexion_agent
@@ -165,6 +165,19 @@ def test_a_reflection_in_a_conversation_is_shown_what_was_said_before_the_task(r
         "Before this run:\n[before 1] human: Book me an hour in [main hall].\n[before 2] ai: On which"
     )
     assert "This run:\n[m1] human: yes\n" in shown
+
+
+@pytest.mark.req("C5")
+@pytest.mark.parametrize("caption", [[], [{"type": "text", "text": ""}], [{"type": "text", "text": "The plan."}]])
+def test_a_reflection_is_told_of_an_image_or_a_file_that_the_user_sent(run, desk, protocol, reflected, caption):
+    desk.answers = lambda query: LookupError("closed") if query == "x" else "11:00"
+    model = RoleModel([call("search", query="x"), say("11:00")], reflection("Give the weekday."))
+    image = {"type": "image", "base64": "iVBORw0KGgo" * 400, "mime_type": "image/png"}
+    paper = {"type": "file", "base64": "JVBERi0xLjcK" * 400, "mime_type": "application/pdf"}
+    run(model, [desk.search], task=[HumanMessage([*caption, image, paper])], protocol=protocol)
+    (asked,) = reflected(model)
+    said = "The plan.\n    " if caption and caption[0]["text"] else ""
+    assert f"[m1] human: {said}[image]\n    [file]\n[m2] ai" in asked.text
 
 
 @pytest.mark.req("C5")
