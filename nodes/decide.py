@@ -22,6 +22,7 @@ from langgraph_reflexion.nodes.models.prompt import (
     insert_failure_turns,
     lessons_at_start,
     with_failure_turn,
+    with_failures,
 )
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED, Json, Native, written_call
 from langgraph_reflexion.nodes.models.streaming import StreamedFinal
@@ -90,7 +91,7 @@ def decide(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     return {
         "decision": None,
         "failure": failures[-1],
-        "failures": [*state["failures"], *failures],
+        "failures": with_failures(state, failures),
         "patch": with_failure_turn(state, count, shown=repair[:-1], cause=repair[-1].text),
         "hint": "",
         "asked_on": last_id(state),
@@ -216,7 +217,7 @@ def _accept(budget: Budget, state: State, valid: Valid, spent: Usage, failures: 
     if state["hint"]:
         update["hint"] = ""
     if failures:
-        update["failures"] = [*state["failures"], *failures]
+        update["failures"] = with_failures(state, failures)
     text = decision.final or ""
     if decision.action == "finish":
         update["decision"] = PendingDecision(action="finish", text=text, message=message, refused=valid.refused)
@@ -256,7 +257,7 @@ def _model_error(budget: Budget, state: State, fault: Exception, spent: Usage, f
     logger.warning("The model could not be reached: %s", describe(fault))
     return {
         "decision": None,
-        "failures": [*state["failures"], *failures],
+        "failures": with_failures(state, failures),
         "asked_on": last_id(state),
         "stop": late or "model_error",
         "reason": "" if late else f"The model could not be reached: {as_sentence(fault)}",

@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.nodes.budget import new_failure
 from langgraph_reflexion.nodes.host import emit_failure
-from langgraph_reflexion.nodes.models.prompt import failure_number, with_failure_turn
+from langgraph_reflexion.nodes.models.prompt import failure_number, with_failure_turn, with_failures
 from langgraph_reflexion.nodes.models.transcript import bounded, call_text, fenced, media_blocks, readable
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.tool import details_of, note_of_edit
@@ -79,7 +79,7 @@ def observe(parts: Parts, state: State, config: RunnableConfig) -> Update:
     update["trail"] = trail
     if failures:
         failure = failures[-1] if loop is not None else failures[0]
-        update |= {"failure": failure, "failures": [*state["failures"], *failures]}
+        update |= {"failure": failure, "failures": with_failures(state, failures)}
         if loop is not None:  # the conversation shows an error, but no loop
             cause = parts.actor.prompts.render("failed", evidence=fenced(failure.evidence))
             state = {**state, "patch": update.get("patch", state["patch"])}

@@ -177,6 +177,14 @@ class PrivateChannels(TypedDict, total=False):
     """Written by `begin`, `decide`, `observe` (a direct answer), `ask` (no one to ask), `check`, `wrap_up`."""
     failure: Failure | None
     """The current failure. Written by `begin`, `decide`, `observe`, `check`."""
+    failures: list[Failure]
+    """All failures of the run. Written by the same nodes as `failure`."""
+    attempts: list[Attempt]
+    """Written by `begin`, `check`, `wrap_up`, `attempt`."""
+    work: list[AnyMessage]
+    """The messages of a trial's worker that led to the last answer. Written by `begin`, `attempt`."""
+    earlier_outputs: list[str]
+    """The output of tools in earlier attempts of a trial. Written by `begin`, `attempt`."""
     verdicts: list[Verdict]
     """The verdicts on the last answer. Written by `begin`, `check`."""
     reflections: list[Reflection]
@@ -193,7 +201,11 @@ class PrivateChannels(TypedDict, total=False):
 
 
 class RunFields(TypedDict, total=False):
-    """Private fields that share one channel, `run`, because LangGraph copies every channel for every route."""
+    """Private fields that share one channel, `run`, because LangGraph copies every channel for every route.
+
+    Each step changes some of them, and a checkpointer then stores all of them again. So what grows with each failure or
+    attempt has a channel of its own.
+    """
 
     about: About
     """Written by `begin`."""
@@ -203,8 +215,6 @@ class RunFields(TypedDict, total=False):
     """The last few turns, for the loop detector. Written by `begin`, `observe`, `reflect`."""
     blocked: dict[str, Blocked]
     """Calls that must not run again, by canonical key. Written by `begin`, `observe`, `reflect`."""
-    failures: list[Failure]
-    """All failures of the run. Written by the same nodes as `failure`."""
     hint: str
     """Shown only in the next prompt. Written by `begin`, `decide`, `observe` (a self-check)."""
     asked_on: str | None
@@ -215,12 +225,6 @@ class RunFields(TypedDict, total=False):
     """The handoffs of the turn. Written by `begin`, `tool`."""
     resumed_at: float
     """When the run began or was last resumed. Written by `begin` and by the first node of a resumed run."""
-    attempts: list[Attempt]
-    """Written by `begin`, `check`, `wrap_up`, `attempt`."""
-    work: list[AnyMessage]
-    """The messages of a trial's worker that led to the last answer. Written by `begin`, `attempt`."""
-    earlier_outputs: list[str]
-    """The output of tools in earlier attempts of a trial. Written by `begin`, `attempt`."""
     stop: StopReason | None
     """Why the run cannot continue. Written by `begin`, `decide`, `observe`, `check`, `reflect`, `wrap_up`."""
     reason: str
@@ -260,6 +264,7 @@ class RouteChannels(TypedDict, total=False):
     messages: Annotated[list[AnyMessage], add_messages]
     decision: PendingDecision | None
     failure: Failure | None
+    attempts: list[Attempt]
     run: Annotated[RunFields, merge_run]
     remaining_steps: RemainingSteps
 
@@ -308,7 +313,7 @@ TYPED: Mapping[str, type[BaseModel]] = MappingProxyType(
 
 def read_channels(values: dict[str, Any]) -> dict[str, Any]:
     """The values of the channels, with the fields of `run` next to them, and blanks for unwritten fields."""
-    out: dict[str, Any] = BLANK | values | (values.get("run") or {})
+    out: dict[str, Any] = BLANK | (values.get("run") or {}) | values
     for name, kind in TYPED.items():
         if value := out[name]:
             out[name] = _typed(kind, value)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,21 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.event_hooks import register_serde_event_listener
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.store.memory import InMemoryStore
+from langgraph.types import Command
 
 from free_hours import Deaf, search
-from langgraph_reflexion import Attempt, Failure, Limits, Outcome, Reflection, create_reflexion_agent
+from langgraph_reflexion import (
+    Attempt,
+    Failure,
+    Lesson,
+    LessonBook,
+    Limits,
+    MemoryPolicy,
+    Outcome,
+    Reflection,
+    create_reflexion_agent,
+)
+from langgraph_reflexion.schemas import Trigger
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
 from strict_python import STRICT_PYTHON
 
@@ -121,3 +134,94 @@ def test_a_run_stopped_at_every_step_ends_on_a_checkpointer_that_knows_none_of_o
     assert agent.invoke(told, config)["outcome"].failures[0].signal == "feedback"
     stop_listening()
     assert not unknown, "LangGraph logs each of these types"
+
+
+ADVICE = "Open the index when the server answers with a page of HTML."
+TOO_LONG = "the server answered with a page of HTML " * 80
+
+
+def fails_at_first(times: int) -> Callable[..., str]:
+    def read(page: int) -> str:
+        """Read a page."""
+        if page < times:
+            raise ValueError(f"no page {'abcdefghij'[page] * 4}: {TOO_LONG}")
+        return f"page {page} of many"
+
+    return read
+
+
+def pages_read(times: int, then: int) -> list[Any]:
+    return [*(call("read", page=page) for page in range(times + then)), say("All read.")]
+
+
+@pytest.mark.req("I7", "D19")
+def test_a_failure_is_not_stored_again_at_each_later_step(make: Make, thread: Thread) -> None:
+    def copies(later: int) -> int:
+        limits = Limits(max_steps=50, max_reflections=0)
+        _, agent = make(pages_read(1, later), [fails_at_first(1)], limits=limits)
+        agent.invoke(ASKED, {**thread(), "recursion_limit": 1_000})
+        blobs = {key: value for key, value in agent.checkpointer.blobs.items() if key[2] != "messages"}
+        return sum(b"no page aaaa" in value for _, value in blobs.values())
+
+    assert copies(later=20) == copies(later=2)
+
+
+@pytest.mark.req("I7", "D19")
+def test_the_evidence_of_old_tool_errors_is_short_and_that_of_the_last_is_whole(make: Make, thread: Thread) -> None:
+    limits = Limits(max_steps=50, max_reflections=0, loop_threshold=20)
+    _, agent = make(pages_read(9, 1), [fails_at_first(9)], limits=limits)
+    result = agent.invoke(ASKED, {**thread(), "recursion_limit": 1_000})
+    *older, last = [failure.evidence for failure in result["outcome"].failures]
+    assert len(older) == 8
+    assert len(last) > 3_000
+    for letter, evidence in zip("abcdefgh", older, strict=True):
+        assert evidence.startswith("read({'page'")
+        assert f"no page {letter * 4}" in evidence
+        assert len(evidence) <= 500
+        assert evidence.count("left out") == 1
+    whole = [message.text for message in result["messages"] if message.type == "tool"]
+    assert all(len(text) > 3_000 for text in whole[:9]), "the conversation has all of each error"
+
+
+@pytest.mark.req("I7", "D19")
+def test_what_a_prompt_says_of_a_failure_stays_as_it_was_when_later_ones_come(make: Make, thread: Thread) -> None:
+    store = InMemoryStore()
+    LessonBook(store, ("reflexion", "agent")).add(
+        Lesson(kind="rule", text=ADVICE, when="A server answers with HTML.", trigger=Trigger(tool="read"))
+    )
+    limits = Limits(max_steps=50, max_reflections=1, loop_threshold=20)
+    memory = MemoryPolicy(namespace=("reflexion", "agent"))
+    model, agent = make(pages_read(6, 1), [fails_at_first(6)], limits=limits, store=store, memory=memory)
+    agent.invoke(ASKED, {**thread(), "recursion_limit": 1_000})
+    asked = [question for question in model.asked if question.role == "decide"]
+    assert [ADVICE in question.text for question in asked] == [False] + [True] * 7
+    for before, after in pairwise(asked):
+        assert [message.text for message in after.messages[: len(before.messages)]] == [
+            message.text for message in before.messages
+        ]
+
+
+@pytest.mark.req("I7", "A10")
+def test_a_run_paused_while_its_failures_and_attempts_were_fields_of_run_goes_on(make: Make, thread: Thread) -> None:
+    answers = [call("search", query="2026-03-03"), say("10:00"), call("search", query="Tuesday"), say("11:00")]
+    approve = {
+        "search": {"allowed_decisions": ["approve"], "when": lambda asked: "Tue" in asked.tool_call["args"]["query"]}
+    }
+    checks, limits = [lambda answer, _run: answer == "11:00"], Limits(max_reflections=0)
+    _, agent = make(answers, checks=checks, approve=approve, limits=limits)
+    config = thread()
+    assert agent.invoke(ASKED, config)["__interrupt__"]
+    saver, saved = agent.checkpointer, agent.checkpointer.get_tuple(config)
+    values = saved.checkpoint["channel_values"]
+    moved = {name: values.pop(name) for name in ("failures", "attempts")}
+    assert [len(found) for found in moved.values()] == [2, 1]
+    values["run"] = {**values["run"], **moved}
+    versions = {**saved.checkpoint["channel_versions"], "run": saver.get_next_version(None, None)}
+    checkpoint = {**saved.checkpoint, "channel_versions": versions}
+    del versions["failures"], versions["attempts"]
+    saver.put(saved.parent_config, checkpoint, saved.metadata, {"run": versions["run"]})
+    result = agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), config)
+    assert [failure.signal for failure in result["outcome"].failures] == ["tool_error", "check_failed"]
+    assert [attempt.answer for attempt in result["outcome"].attempts] == ["10:00", "11:00"]
+    again = agent.invoke({"messages": [("user", "And on?")]}, config)
+    assert again["outcome"].attempts[:-1] == again["outcome"].failures == []

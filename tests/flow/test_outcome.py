@@ -124,7 +124,7 @@ def test_attempts_are_kept_where_the_run_raised_and_its_last_one_is_in_the_event
     events = []
     with pytest.raises(WrongKeyError, match="wrong key"):
         events.extend(agent.stream({"messages": [("user", "Plan an hour.")]}, THREAD, stream_mode="custom"))
-    (attempt,) = agent.get_state(THREAD).values["run"]["attempts"]
+    (attempt,) = agent.get_state(THREAD).values["attempts"]
     assert (attempt["answer"], attempt["score"]) == ("10:00", 40)
     assert [attempt["answer"] for attempt in events[-1]["outcome"]["attempts"]] == ["10:00", None]
 

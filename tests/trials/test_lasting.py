@@ -35,13 +35,31 @@ def test_a_trial_stopped_before_every_node_costs_what_it_costs_in_one_go(
     assert (len(worker.asked), len(reflector.asked), len(check.answers)) == (3, 2, 3)
 
 
+@pytest.mark.req("I7", "D19")
+def test_what_a_worker_read_is_not_stored_again_at_each_step_of_an_attempt(made, thinker, scores, is_it_so, thread):
+    @tool
+    def read(page: int) -> str:
+        """Read a page."""
+        return f"The page {page} is long."
+
+    answers = [
+        reply for page, said in enumerate(("one", "two", "three")) for reply in (call("read", page=page), say(said))
+    ]
+    worker, saver = create_agent(RoleModel(answers), [read]), InMemorySaver()
+    graph = made(worker, [scores(40, 65, 90)], reflector=thinker(), checkpointer=saver)
+    assert len(graph.invoke(is_it_so, thread())["outcome"].reflections) == 2
+    stored = [channel for (_, _, channel, _), (_, value) in saver.blobs.items() if b"The page 0 is long." in value]
+    ours = [channel for channel in stored if channel != "messages" and not channel.startswith("__")]
+    assert ours == ["work", "earlier_outputs", "earlier_outputs"], "once in each attempt"
+
+
 @pytest.mark.req("I7", "I2")
 def test_a_trial_that_died_in_its_second_attempt_continues_there(made, student, thinker, scores, is_it_so, thread):
     worker, reflector, check = student("one", KeyboardInterrupt(), "two"), thinker(), scores(40, 90)
     graph = made(worker, [check], reflector=reflector, checkpointer=InMemorySaver())
     with pytest.raises(KeyboardInterrupt):
         graph.invoke(is_it_so, thread())
-    kept = graph.get_state(thread()).values["run"]["attempts"]
+    kept = graph.get_state(thread()).values["attempts"]
     assert [(one["answer"], one["score"]) for one in kept] == [("one", 40)], (
         "what was done is kept, also when the run raised"
     )
