@@ -8,13 +8,14 @@ import queue
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from langgraph_reflexion import Limits, create_reflexion_agent
-from langgraph_reflexion.checks import sandbox
+from langgraph_reflexion.checks import sandbox, static_code
 from langgraph_reflexion.checks import test_cases as cases_pass
 from langgraph_reflexion.checks.coding import code_in, same_value
 from langgraph_reflexion.checks.sandbox import Isolation, find_isolation, run_code
@@ -401,6 +402,26 @@ async def test_the_loop_runs_on_while_the_code_does():
         turns += 1
     assert (await work).passed
     assert turns > 3, "were it blocked, there would be one"
+
+
+class Watched(str):
+    """An answer that records which threads read it."""
+
+    __slots__ = ("readers",)
+
+    def replace(self, *args):
+        self.readers.add(threading.get_ident())
+        return super().replace(*args)
+
+
+@pytest.mark.req("K7")
+@pytest.mark.parametrize("check", [cases_pass(ADD[:1]), static_code()])
+async def test_long_code_is_not_parsed_on_the_event_loop(check):
+    answer = Watched(fenced(RIGHT))
+    answer.readers = set()
+    assert (await check.acall(answer)).passed
+    assert answer.readers
+    assert threading.get_ident() not in answer.readers
 
 
 @pytest.mark.req("K7")

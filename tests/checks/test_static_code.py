@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from langgraph_reflexion.checks import static_code
@@ -121,3 +125,21 @@ def test_names_that_cannot_be_are_refused_when_built(forbid):
 @pytest.mark.req("E3")
 def test_code_that_is_nested_too_deeply_to_follow_is_refused():
     assert verdict_on("random" + ".a" * 5_000).issues == ["the code is nested too deeply"]
+
+
+@pytest.fixture
+def eager_threads():
+    """Threads take turns much more often than they normally do."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.req("E3")
+@pytest.mark.usefixtures("eager_threads")
+def test_warnings_about_the_code_are_ignored_also_in_many_threads_and_the_filters_stay():
+    before, code = warnings.filters[:], "x = 1\nif x is 1:\n    print('\\d')"
+    with ThreadPoolExecutor(8) as pool:
+        assert all(verdict.passed for verdict in pool.map(lambda _: verdict_on(code), range(300)))
+    assert warnings.filters == before

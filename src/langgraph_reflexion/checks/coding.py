@@ -7,8 +7,10 @@ import json
 import math
 import re
 import textwrap
+import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from langgraph_reflexion.checks.check import Check, contents_of
@@ -24,6 +26,7 @@ _FENCE = re.compile(
     r"^[ \t]*(```+(?!`)|~~~+(?!~))([^\n]*)\n(.*?)(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
 )
 _LANGUAGE = re.compile(r"^[ \t]*([\w+.-]*)")
+_filters = threading.Lock()
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
@@ -43,7 +46,7 @@ def test_cases(cases: Sequence[tuple[str, Any]], timeout: float = 5, memory_mb: 
         raise ValueError(f"`memory_mb` must be 64 or more, got {memory_mb!r}")
 
     def judge(answer: Any, _run: Run) -> Waits[Verdict]:
-        code, issues = code_of(answer, statements=True), []
+        code, issues = (yield in_thread(lambda: code_of(answer, statements=True), own=True)), list[str]()
         isolation: Isolation = yield in_thread(find_isolation, own=True)
         ran: CaseResult | None = None
         for expression, expected in wanted:
@@ -126,21 +129,28 @@ def code_of(answer: Any, *, statements: bool = False) -> str:
 
     With `statements`, only texts that have one: a field such as `complexity="O(n)"` is not run.
     """
-    texts = [code_in(text) for text in contents_of(answer)]
-    programs = [text for text in texts if not all(isinstance(node, ast.Expr) for node in _body(text) or ())]
+    parsed = [(text, _body(text)) for text in map(code_in, contents_of(answer))]
+    programs = [text for text, body in parsed if not all(isinstance(node, ast.Expr) for node in body or ())]
     if not programs:
-        return "\n".join(texts)
-    return "\n".join(programs if statements else [text for text in texts if _body(text) is not None])
+        return "\n".join(text for text, _ in parsed)
+    return "\n".join(programs if statements else [text for text, body in parsed if body is not None])
 
 
 def _body(text: str) -> list[ast.stmt] | None:
     """The statements of a text, or `None` if it is no Python code."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)
+        with without_warnings():
             return ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Ignore warnings about code that is parsed here. The filters are the whole process's, so one thread at a time."""
+    with _filters, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def code_in(answer: str) -> str:

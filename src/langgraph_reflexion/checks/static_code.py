@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import ast
 import builtins
-import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from langgraph_reflexion.checks.check import Check
-from langgraph_reflexion.checks.coding import code_of
+from langgraph_reflexion.checks.coding import code_of, without_warnings
+from langgraph_reflexion.driver import Waits, in_thread
 from langgraph_reflexion.schemas import Run, Verdict
 
 DANGEROUS = (
@@ -42,8 +42,8 @@ def static_code(forbid: Iterable[str] = DANGEROUS) -> Check:
         raise ValueError(f"`forbid` must be a list of names such as 'os', 'os.system' or 'eval', got {forbid!r}")
     forbidden = (*names, *(other for name in names for other in SAME_AS.get(name, ())))
 
-    def judge(answer: Any, _run: Run) -> Verdict:
-        issues = _issues(code_of(answer), forbidden)
+    def judge(answer: Any, _run: Run) -> Waits[Verdict]:
+        issues = yield in_thread(lambda: _issues(code_of(answer), forbidden), own=True)
         return Verdict(passed=not issues, issues=issues)
 
     return Check("static_code", judge)
@@ -51,10 +51,9 @@ def static_code(forbid: Iterable[str] = DANGEROUS) -> Check:
 
 def _issues(code: str, forbidden: Collection[str]) -> list[str]:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)
-            compile(code, "<answer>", "exec", dont_inherit=True)
+        with without_warnings():
             tree = ast.parse(code)
+            compile(tree, "<answer>", "exec", dont_inherit=True)
         if not tree.body:
             return ["there is no code in the answer"]
         return list(dict.fromkeys(_forbidden_uses(tree, forbidden)))
