@@ -24,6 +24,7 @@ from langgraph_reflexion.nodes.exceptions import cause_of, is_lost_connection, p
 from langgraph_reflexion.nodes.host import silent_graph_config
 from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.schemas import Usage
+from langgraph_reflexion.state import start_of_run
 from langgraph_reflexion.text.json_text import map_texts, valid_text
 
 M = TypeVar("M", bound=BaseMessage)
@@ -206,7 +207,8 @@ def cut_off(reply: AIMessage, earlier: Sequence[AnyMessage]) -> str | None:
     expected.
 
     OpenAI's and Anthropic's clients give every reply a finish reason. From another provider it is expected once an
-    earlier message of the conversation has one.
+    earlier message of the conversation has one, and from a model that names no provider, an earlier message of the run:
+    another turn may be another model's.
     """
     endings = _finish_reasons(reply)
     if endings & _CUT_OFF:
@@ -216,6 +218,8 @@ def cut_off(reply: AIMessage, earlier: Sequence[AnyMessage]) -> str | None:
     if endings or reply.response_metadata.get("status") == "completed":  # as in OpenAI's Responses API
         return None
     provider = reply.response_metadata.get("model_provider")
+    if provider is None:
+        earlier = earlier[start_of_run(earlier) :]
     if provider in ("openai", "anthropic") or any(
         _finish_reasons(message)
         for message in reversed(earlier)

@@ -77,6 +77,14 @@ def test_a_finish_reason_is_expected_of_a_provider_that_has_given_one_and_of_no_
 
 
 @pytest.mark.req("B13")
+def test_a_model_that_names_no_provider_is_compared_with_the_replies_of_its_run_and_not_of_another_turn():
+    hello = AIMessage("Hello.", response_metadata={"finish_reason": "stop", "model_name": "another"})
+    reply = AIMessage("Tuesday.")
+    assert cut_off(reply, [HumanMessage("Hi."), hello, HumanMessage("When?")]) is None
+    assert cut_off(reply, [HumanMessage("When?"), hello]) is not None
+
+
+@pytest.mark.req("B13")
 @pytest.mark.parametrize("word", ["stop", "stopstop", "FinishReason.STOP", "end_turn"])
 def test_a_reply_that_came_to_its_end_is_not_cut_off(word):
     assert cut_off(AIMessage("Tuesday.", response_metadata={"finish_reason": word}), []) is None
