@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -32,7 +32,7 @@ from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.nodes.remember import added_by_tools, foreign_texts, is_users_word
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Lesson, Origin, Usage
-from langgraph_reflexion.state import Update
+from langgraph_reflexion.state import Update, is_from_user
 from langgraph_reflexion.text.tokens import UNSPACED, normalize, tokens
 
 logger = logging.getLogger(__name__)
@@ -90,6 +90,15 @@ class Reply:
     usage: Usage
 
 
+class Said(NamedTuple):
+    """The texts of a conversation by who said them."""
+
+    user: list[str]
+    in_run: list[str]
+    """Those of the user in the last run."""
+    tools: list[str]
+
+
 class _NoAnswerError(Exception):
     """Why an auditor gave no result."""
 
@@ -102,8 +111,8 @@ def audit_errors(auditor: Auditor, run: AuditedRun, config: RunnableConfig) -> W
         reply = yield from _ask(auditor, question, config)
         report = read_report(reply.text, run)
         books, findings = auditor.books(run, config), report.findings
-        user, texts = _said(messages, run["start"], reply, books.lessons)
-        foreign = yield in_thread(lambda: Foreign(texts, user), own=True)  # may take a second
+        said = _said(messages, run["start"], reply, books.lessons)
+        foreign = yield in_thread(lambda: Foreign(said.tools, said.user), own=True)  # may take a second
         if (notebook := books.notebook) is not None:
             record = either(notebook.record, notebook.arecord, session, report.score, findings, foreign)
             findings = yield record
@@ -121,9 +130,9 @@ def audit_memories(auditor: Auditor, run: AuditedRun, config: RunnableConfig) ->
         question = memories_question(auditor.prompts, run, known)
         reply = yield from _ask(auditor, question, config)
         found = read_memories(reply.text)
-        user, foreign = _said(messages, start, reply, book, only_run=True)
-        memories = yield from _keep_memories(book, session, found, known, user, foreign)
-        forgotten = yield from _forget(book, known, found.forget, user)
+        said = _said(messages, start, reply, book)
+        memories = yield from _keep_memories(book, session, found, known, said.user, said.tools)
+        forgotten = yield from _forget(book, known, found.forget, said.in_run)
     except Exception as fault:  # noqa: BLE001 - a model or a store: whatever it is costs this auditor alone
         return {"memories": _failure("The memory auditor", fault)}
     return {"memories": {"memories": memories, "forgotten": forgotten, **_details(found, reply)}}
@@ -173,19 +182,21 @@ def _ask(auditor: Auditor, question: str, config: RunnableConfig) -> Waits[Reply
     return Reply(outcome.answer or "", foreign_texts(result["messages"]), refused, outcome.usage)
 
 
-def _said(
-    messages: Sequence[AnyMessage], start: int, reply: Reply, book: LessonBook | None, *, only_run: bool = False
-) -> tuple[list[str], list[str]]:
-    """The texts of the user, or `only_run` those of the run that begins at `start`, and the texts of tools.
+def _said(messages: Sequence[AnyMessage], start: int, reply: Reply, book: LessonBook | None) -> Said:
+    """Who said what in a conversation whose last run begins at `start`.
 
-    A message in the user's role that a tool added to the run is the tool's.
+    A message in the user's role that a tool added to the run is the tool's. One right after a tool's answer in an
+    earlier run is nobody's, because it may also be the user's next task.
     """
     trusted = book.policy.trusted_tools if book is not None else ()
     added = added_by_tools(messages[start:], trusted)
-    theirs = [message for message in messages[start if only_run else 0 :] if is_users_word(message)]
     foreign = [*reply.tool_texts, *foreign_texts(messages, trusted), *(message.text for message in added)]
-    ids = {id(message) for message in added}  # the user may have written the same
-    return [message.text for message in theirs if id(message) not in ids], foreign
+    # By identity, because the user may have written the same.
+    unclear = {id(message) for message in (*added, *added_by_tools(messages[:start], trusted))}
+    while start > 0 and is_from_user(messages[start - 1]):  # several messages, and the last one is the task
+        start -= 1
+    theirs = [i for i, message in enumerate(messages) if is_users_word(message) and id(message) not in unclear]
+    return Said([messages[i].text for i in theirs], [messages[i].text for i in theirs if i >= start], foreign)
 
 
 def _details(found: Report | Memories, reply: Reply) -> dict[str, Any]:
