@@ -53,7 +53,7 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
 
     If a run finishes again under the same id, its last result replaces the earlier one.
     """
-    topic = episode.topic or (yield from topic_for(episode.task, shelf.policy))
+    topic = episode.topic or (yield from topic_for(episode.request or episode.task, shelf.policy))
     episode = episode.model_copy(update={"id": storable(episode.id), "topic": topic})
     kept = _mask(episode).model_copy(update={"created_at": episode.created_at or shelf.clock()})
     yield from _count(shelf, kept)
@@ -192,7 +192,8 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Sequence[StoredLesson
         fixed = [run for run in runs if run is not None and _fixed_failure(run, entry.lesson)]
         tasks: list[str] = []
         for run in (episode, fixed[0]) if fixed else ():
-            tasks.append(task_words(run.task, (yield from shelf.earlier_tasks(run.task))))
+            asked = run.request or run.task
+            tasks.append(task_words(asked, (yield from shelf.earlier_tasks(asked))))
         if new := [task for task in dict.fromkeys(tasks) if task and task not in taught_by][:room]:
             after = {TASKS: new}
             ops += shelf.change_ops(entry, None, "edited", by="evidence", why=FIXED_TWICE, run=episode.id, after=after)
@@ -251,8 +252,8 @@ def _mask(episode: Episode) -> Episode:
         Reflection.model_validate(map_texts(reflection.model_dump(), mask_secrets))
         for reflection in episode.reflections
     ]
-    task = mask_secrets(episode.task)
-    return episode.model_copy(update={"task": task, "failures": failures, "reflections": reflections})
+    texts = {"task": mask_secrets(episode.task), "request": mask_secrets(episode.request)}
+    return episode.model_copy(update={**texts, "failures": failures, "reflections": reflections})
 
 
 # ---------------------------------------------------------------- comparison

@@ -22,7 +22,7 @@ from langgraph.store.base import BaseStore, Item
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.items import TASKS, fingerprints
 from langgraph_reflexion.text.literals import MAX_TASK, literals_of, mask_secrets, names_of
-from langgraph_reflexion.text.task import EARLIER, LONG_TASK, TOPICS, sentences
+from langgraph_reflexion.text.task import EARLIER, LONG_TASK, TOPICS, says_what, sentences
 from langgraph_reflexion.text.tokens import UNSPACED, characters, function_words, tokens, tokens_of_piece, word_set
 
 LOOKED_UP = 4000
@@ -360,6 +360,7 @@ def task_words(task: str, earlier: Sequence[str]) -> str:
     """
     if len(task) >= LONG_TASK and len(earlier) < EARLIER:
         return ""
+    task = "\n".join(filter(says_what, task.splitlines())) or task  # a follow-up after it adds nothing
     request = " ".join(text for text, share in sentences(mask_secrets(task[:MAX_TASK]), earlier) if share == 1)
     # In JSON, a text between quotation marks may have line breaks.
     line = request.replace("\n", " ") if '":' in request else request

@@ -27,7 +27,7 @@ from langgraph_reflexion.nodes.host import emit, streams_tokens, values_now
 from langgraph_reflexion.nodes.models.calling import stopped_by_provider
 from langgraph_reflexion.nodes.models.transcript import bounded, calls_in, is_paired, not_run, paired, readable
 from langgraph_reflexion.nodes.parts import Parts
-from langgraph_reflexion.nodes.recall import best_effort, has_failed
+from langgraph_reflexion.nodes.recall import best_effort, has_failed, request_in
 from langgraph_reflexion.nodes.remember import confirm_lessons, remember_success
 from langgraph_reflexion.nodes.verdicts import combine_verdicts
 from langgraph_reflexion.nodes.wrap_up import has_unfinished_work, wrap_up
@@ -226,9 +226,11 @@ def _final_attempt(state: State, ending: Ending) -> Attempt | None:
 def _episode(parts: Parts, state: State, outcome: Outcome) -> Episode:
     success = {"success": True, "failure": False}.get(outcome.status)
     recalled = [found.lesson.id for found in state["recalled"]]
+    task, request = task_in(state), request_in(state)
     return Episode(
         id=outcome.run_id,
-        task=bounded(task_in(state), MAX_TASK),
+        task=bounded(task, MAX_TASK),
+        request=bounded(request, MAX_TASK) if request != task else "",
         success=success,
         score=outcome.score,
         shown=outcome.lessons_used,

@@ -19,8 +19,9 @@ from langgraph_reflexion.nodes.models.calling import raise_control_flow
 from langgraph_reflexion.nodes.models.prompt import failure_number, with_failure_turn
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.schemas import Failure
-from langgraph_reflexion.state import Recalled, State, Update, task_in
+from langgraph_reflexion.state import Recalled, State, Update, is_from_user, start_of_run, task_in
 from langgraph_reflexion.text.likeness import likeness
+from langgraph_reflexion.text.task import request_of
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +62,7 @@ def find_lessons(
     A lesson held back at the start may come after its failure. What the prompt already says is left out.
     """
     exclude = [*(found.lesson.id for found in recalled if found.shown or not found.why), *state["lessons_written"]]
-    wait = either(book.recall, book.arecall, task_in(state), parts.tools.names, failure, exclude=exclude)
+    wait = either(book.recall, book.arecall, request_in(state), parts.tools.names, failure, exclude=exclude)
     found: Selection | None = yield from best_effort(parts, state, "recall", wait)
     if found is None:
         return Selection()
@@ -80,6 +81,13 @@ def choose_shown(policy: MemoryPolicy, state: State, lessons: Selection, step: i
     if lessons.held is not None:
         found.append(Recalled(lesson=lessons.held, shown=False, step=step, why=lessons.why))
     return found
+
+
+def request_in(state: State) -> str:
+    """What the user asks in this run, in more words than the task if that is a brief follow-up."""
+    messages = state["messages"]
+    earlier = reversed(messages[: start_of_run(messages, state["about"]["task_id"])])
+    return request_of(task_in(state), (message.text for message in earlier if is_from_user(message)))
 
 
 def has_failed(recalled: Recalled, failures: Sequence[Failure]) -> bool:

@@ -21,7 +21,7 @@ from langgraph_reflexion.nodes.models.calling import Meter, metered
 from langgraph_reflexion.nodes.models.prompt import failure_number
 from langgraph_reflexion.nodes.models.transcript import readable, texts_of_blocks
 from langgraph_reflexion.nodes.parts import Parts
-from langgraph_reflexion.nodes.recall import best_effort, seconds_for_memory
+from langgraph_reflexion.nodes.recall import best_effort, request_in, seconds_for_memory
 from langgraph_reflexion.nodes.tool import details_of
 from langgraph_reflexion.nodes.verdicts import RESPONSE_FORMAT, is_accepted
 from langgraph_reflexion.schemas import (
@@ -45,7 +45,7 @@ from langgraph_reflexion.state import (
     whole_conversation,
 )
 from langgraph_reflexion.text.likeness import same
-from langgraph_reflexion.text.task import GENERAL
+from langgraph_reflexion.text.task import GENERAL, request_of
 
 PROVIDER_RESULTS = ("output", "outputs", "results", "error", "tools", "annotations", "citations")
 """Fields of OpenAI's and Anthropic's blocks that contain a built-in tool's result, an MCP server's tools, or a cited
@@ -228,7 +228,7 @@ def _wordings(state: State, reflection: Reflection) -> Iterator[str]:
 def _writer(parts: Parts, state: State, config: RunnableConfig, book: LessonBook | None) -> Waits[LessonWriter]:
     """A writer of lessons. The topic of the task is determined once."""
     seconds = seconds_for_memory(parts, state, writing=True)
-    topic = yield from topic_for(task_in(state), parts.memory.policy, seconds)
+    topic = yield from topic_for(request_in(state), parts.memory.policy, seconds)
     own_topic = None if topic == GENERAL else topic  # a lesson from a general task is for all topics
     foreign = yield in_thread(lambda: foreign_in(parts, state), own=True)
     return LessonWriter(parts, state, config, book, own_topic, foreign)
@@ -287,14 +287,15 @@ def _task_taught_by(state: State) -> str:
     Feedback is no task: the user's own words are what a lesson should say. If there is no new message with it, the task
     is the one before, and none if there is no other message of the user.
     """
-    task, failures, messages = task_in(state), state["failures"], state["messages"]
-    if not failures or failures[0].signal != "feedback" or failures[0].evidence != task.strip():
-        return task
-    earlier = reversed(messages[: start_of_run(messages, state["about"]["task_id"])])
-    return next(
-        (message.text for message in earlier if is_from_user(message) and not str(message.id).endswith(FEEDBACK_END)),
-        "",
+    failures, messages = state["failures"], state["messages"]
+    if not failures or failures[0].signal != "feedback" or failures[0].evidence != task_in(state).strip():
+        return request_in(state)
+    earlier = (
+        message.text
+        for message in reversed(messages[: start_of_run(messages, state["about"]["task_id"])])
+        if is_from_user(message) and not str(message.id).endswith(FEEDBACK_END)
     )
+    return request_of(next(earlier, ""), earlier)
 
 
 def _first_origin(parts: Parts, state: State, failure: Failure) -> Origin:

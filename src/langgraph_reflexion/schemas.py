@@ -400,6 +400,8 @@ class Episode(Value):
     id: str
     task: str
     """The last thing the user said."""
+    request: str = ""
+    """What the user asked, if the task is a brief follow-up: the task after the messages before it."""
     topic: str | None = None
     """The topic of the task."""
     success: bool | None = None

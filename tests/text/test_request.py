@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from langgraph_reflexion.text.task import FURTHER, sentences
+from langgraph_reflexion.text.task import FURTHER, request_of, sentences
 
 ROOM = (
     "You are in the middle of a room. Looking quickly around you, you see a cabinet 4, a cabinet 3, a countertop 2, "
@@ -55,3 +55,25 @@ def test_a_short_task_is_all_request_and_so_is_one_seen_before() -> None:
     assert sentences("Find a slot. It must be free.") == [("Find a slot. It must be free.", 1.0)]
     again = TEMPLATE.format("Name the river.")
     assert request(again, [again] * 5)
+
+
+@pytest.mark.req("D4", "D5")
+@pytest.mark.parametrize(
+    ("task", "earlier", "request_"),
+    [
+        ("Book a room for the budget talk.", ["Hello!"], "Book a room for the budget talk."),
+        ("Yes.", [], "Yes."),
+        ("Yes.", ["4412", "Return my broken lamp.", "Hello!"], "Return my broken lamp.\n4412\nYes."),
+        (
+            "Order #W2378156, for Petrov",
+            ["Return my broken lamp."],
+            "Return my broken lamp.\nOrder #W2378156, for Petrov",
+        ),
+        ("好的", ["请帮我预订一间会议室"], "请帮我预订一间会议室\n好的"),
+        ("ok", ["yes", "2", "no", "Return my broken lamp."], "no\n2\nyes\nok"),
+    ],
+)
+def test_a_brief_message_is_read_with_those_since_the_last_one_that_says_what_it_asks(
+    task: str, earlier: list[str], request_: str
+) -> None:
+    assert request_of(task, earlier) == request_

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from langgraph_reflexion.text import lazy_pattern
+from langgraph_reflexion.text.literals import literals_of, names_of
 from langgraph_reflexion.text.tokens import UNSPACED, tokens, unescaped
 
 LONG_TASK = 200
@@ -26,6 +28,12 @@ of `benchmarks/recall.py` do equally well; at 0.5 other material in a task recal
 EARLIER = 3
 """Fewest earlier tasks with which sentences that most of them share do not count as the request."""
 
+OWN_WORDS = 3
+"""Fewest words of its own in a message that says by itself what the user asks."""
+
+EARLIER_MESSAGES = 3
+"""Most messages before a brief one that are read with it."""
+
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 _LABEL = lazy_pattern(
     r"\W*(?:[\w']+ ){0,3}(?:task|question|request|problem|query|user|customer)(?: is(?: to)?)?\s*(?:[:：]|$)"
@@ -33,6 +41,27 @@ _LABEL = lazy_pattern(
     re.IGNORECASE,
 )
 """The start of a line that is the request, or comes before it: `Question: ...`, `# Request`, `Your task is to: ...`."""
+
+
+def request_of(task: str, earlier: Iterable[str]) -> str:
+    """What the user asks: the task, or with a brief one, all messages since the last that says what it asks.
+
+    `Go ahead` and `order 4412` say nothing alone. The `earlier` messages come newest first.
+    """
+    messages = [task]
+    for message in islice(earlier, EARLIER_MESSAGES):
+        if says_what(messages[-1]):
+            break
+        messages.append(message)
+    return "\n".join(reversed(messages))
+
+
+def says_what(message: str) -> bool:
+    """Whether a message has words of its own: function words, names, numbers and other details do not count."""
+    if len(message) >= LONG_TASK:
+        return True
+    details = set(tokens(" ".join([*literals_of(message), *names_of(message)])))
+    return sum(not word.isdecimal() for word in {*tokens(message)} - details) >= OWN_WORDS
 
 
 def sentences(task: str, earlier: Sequence[str] = ()) -> list[tuple[str, float]]:
