@@ -33,7 +33,7 @@ from langgraph_reflexion import Episode, Failure, Lesson, LessonBook, MemoryPoli
 from langgraph_reflexion.memory import withheld
 from langgraph_reflexion.schemas import Signal, Trigger
 from langgraph_reflexion.text.literals import fingerprint
-from langgraph_reflexion.text.task import topic_of
+from langgraph_reflexion.text.task import request_of, topic_of
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ class World:
     follows: str = "majority"  # or "first", "last", "all"
     evidence: str = "telling"  # or "generic", "tool": what the check or the tool says of a failure
     fresh: bool = False  # each sixth of the stream has a phrasing of its own
+    follow_ups: float = 0.0  # the share of tasks that come with a brief message in a later turn of a conversation
     flips: int = 0  # the rule of a kind changes after this many of its tasks
 
 
@@ -77,6 +78,7 @@ WORLDS = {
         World("hard", base=(0.02, 0.3)),
         World("hostile", right=0.15, useless=0.3, harmful=0.5),
         World("flips", flips=25),
+        World("chats", follow_ups=0.6),
         World("rare", kinds=20, zipf=1.1),
         World("german", language="de", kinds=6),
         World("jobs", language="json", kinds=6),
@@ -175,6 +177,8 @@ def stream(world: World, seed: int, count: int) -> list[Task]:
         tool = f"{family}_service" if world.evidence == "tool" else None
         luck = (rng.random(), rng.random(), rng.random())
         text = phrasing.format(**slots)
+        if world.follow_ups and rng.random() < world.follow_ups:
+            text = request_of(rng.choice(LANGUAGES[world.language]["F"]).format(**slots), [text])
         tasks.append(Task(number, name, text, bases[name], rule, luck, reflection, evidence, tool))
     return tasks
 

@@ -282,9 +282,17 @@ def test_a_judge_sees_question_and_answer_as_they_are_and_nothing_else():
         prompt="SECRET.",
         checks=[llm_judge(judge, criteria="Be ${fair}.")],
     )
-    agent.invoke({"messages": [("user", "Before: SECRET."), ("ai", "SECRET"), ("user", "What are ${x} and {y}?")]})
+    agent.invoke(
+        {
+            "messages": [
+                ("user", "Before: SECRET."),
+                ("ai", "SECRET"),
+                ("user", "What do the signs ${x} and {y} mean in a shell?"),
+            ]
+        }
+    )
     prompt = judge.asked[0].text
-    assert "What are ${x} and {y}?" in prompt
+    assert "What do the signs ${x} and {y} mean in a shell?" in prompt
     assert "It is {y} and $x" in prompt
     assert "Be ${fair}." in prompt
     assert "SECRET" not in prompt

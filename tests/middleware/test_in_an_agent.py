@@ -38,7 +38,7 @@ from pydantic import BaseModel
 
 import langgraph_reflexion
 from free_hours import Deaf, search
-from langgraph_reflexion import LessonBook, Limits, MemoryPolicy, Outcome, ReflexionMiddleware
+from langgraph_reflexion import Lesson, LessonBook, Limits, MemoryPolicy, Outcome, ReflexionMiddleware
 from langgraph_reflexion.checks import human_review, llm_judge
 from langgraph_reflexion.testing import RoleModel, call, calls, reflection, say
 from model_server import ModelServer
@@ -871,3 +871,13 @@ def test_nothing_of_it_blocks_the_event_loop():
             return await agent_with(hours(), store=InMemoryStore()).ainvoke(TASK)
 
     assert asyncio.run(run())["messages"][-1].text == "11:00"
+
+
+@pytest.mark.req("M1", "D4")
+def test_a_brief_follow_up_is_shown_the_lessons_for_what_was_asked():
+    store, thread = InMemoryStore(), {"configurable": {"thread_id": "t"}}
+    LessonBook(store).add(Lesson(kind="rule", text="Name the hour as 11:00.", when="planning an hour", status="active"))
+    agent = agent_with(RoleModel([say("Shall I?"), say("11:00")]), store=store, checkpointer=InMemorySaver())
+    agent.invoke(TASK, thread)
+    (lesson_id,) = agent.invoke({"messages": [("user", "Yes, go ahead.")]}, thread)["outcome"].lessons_used
+    assert LessonBook(store).get(lesson_id).text == "Name the hour as 11:00."

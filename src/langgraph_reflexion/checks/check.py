@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from langchain_core.messages import AnyMessage
 from pydantic_core import to_jsonable_python
 
 from langgraph_reflexion.driver import Waits, accepts, run_async, run_sync
@@ -16,7 +17,9 @@ from langgraph_reflexion.nodes.models.calling import Meter
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat
 from langgraph_reflexion.nodes.verdicts import NamedCheck, named_checks
 from langgraph_reflexion.schemas import Run, Verdict
+from langgraph_reflexion.state import is_from_user
 from langgraph_reflexion.text.json_text import texts_and_numbers_in
+from langgraph_reflexion.text.task import request_of
 from langgraph_reflexion.text.tokens import normalize
 
 _DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−﹣－"), "-") | dict.fromkeys(map(ord, "‘’‛ʼ"), "'")
@@ -192,6 +195,17 @@ def members_of(name: str, checks: Sequence[Any], *, as_given: bool = False) -> t
         return named_checks(list(checks), as_given=as_given)
     except ValueError as fault:
         raise ValueError(str(fault).replace("`checks", f"`{name}", 1)) from None
+
+
+def messages_before(run: Run) -> Sequence[AnyMessage]:
+    """The conversation before the run's task."""
+    is_task = (is_from_user(message) and message.text == run.task for message in run.messages)
+    return run.messages[: max((i for i, found in enumerate(is_task) if found), default=0)]
+
+
+def request_for(run: Run) -> str:
+    """What the user asks, in more words than the task if that is a brief follow-up."""
+    return request_of(run.task, (message.text for message in reversed(messages_before(run)) if is_from_user(message)))
 
 
 def text_of(answer: Any, *, by_alias: bool = False) -> str:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from langgraph_reflexion.checks.check import Check, Judge, members_of
+from langgraph_reflexion.checks.check import Check, Judge, members_of, request_for
 from langgraph_reflexion.driver import Waits, accepts, call_function
 from langgraph_reflexion.nodes.models.calling import Meter
 from langgraph_reflexion.nodes.verdicts import Judged, NamedCheck, combine_verdicts, is_accepted, verdicts_on
@@ -125,9 +125,9 @@ def by_topic(
 
     def judge(answer: Any, run: Run) -> Waits[Any]:
         if topic is None:
-            word = topic_of(run.task)
+            word = topic_of(request_for(run))
         else:
-            word = topic if isinstance(topic, str) else (yield call_function("`topic`", topic, run.task))
+            word = topic if isinstance(topic, str) else (yield call_function("`topic`", topic, request_for(run)))
         chosen = choices.get(str(word), fallback)
         return Verdict() if chosen is None else (yield from chosen.verdict(answer, run, Meter()))
 

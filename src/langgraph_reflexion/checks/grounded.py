@@ -1,4 +1,4 @@
-"""Grounded: the names, numbers, dates and quotations of an answer come from the question or the observations."""
+"""Grounded: the names, numbers, dates and quotations of an answer come from the user's messages or the observations."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from langgraph_reflexion.checks.check import Check, contents_of
+from langchain_core.messages import ToolMessage
+
+from langgraph_reflexion.checks.check import Check, contents_of, messages_before, request_for
 from langgraph_reflexion.driver import Waits, in_thread
+from langgraph_reflexion.nodes.models.transcript import readable
 from langgraph_reflexion.schemas import Run, Verdict
+from langgraph_reflexion.state import is_from_user
 from langgraph_reflexion.text.literals import is_german
 from langgraph_reflexion.text.tokens import STOP_WORDS, UNSPACED, stem, unescaped, word_set
 
 SHORT_ANSWER = 6
 """Most words of an answer that is a single claim, in which each word counts. HotpotQA's answers have 1 to 6."""
-MAX_ANSWER, MAX_SOURCE = 20_000, 2_000_000
-"""Characters that are read: an answer of a long page, and twenty of the longest results, which take some seconds."""
+MAX_ANSWER, MAX_SOURCE, MAX_EARLIER = 20_000, 2_000_000, 200_000
+"""Characters that are read: an answer of a long page, twenty of the longest results, which take some seconds, and two
+results from before the run."""
 
 _MONTH_NAMES = "january february march april may june july august september october november december"
 MONTHS = {form: i for i, name in enumerate(_MONTH_NAMES.split(), 1) for form in (name, name[:3])} | {"sept": 9}
@@ -105,16 +110,17 @@ units, and what opens a sentence before a comma."""
 def grounded() -> Check:
     """Accept an answer whose names, numbers, dates and quotations occur in the question or the observations.
 
-    They may be written differently: 1.2 million for 1,200,000, 7 March 1876 for 1876-03-07, initials for a name. If the
-    question asks for a computation, a number may follow from the observed ones. In an answer of a few words every word
-    must occur. The verdict names what does not occur. No model is used.
+    What the user said and tools returned earlier in the conversation counts, too. They may be written differently: 1.2
+    million for 1,200,000, 7 March 1876 for 1876-03-07, initials for a name. If the question asks for a computation, a
+    number may follow from the observed ones. In an answer of a few words every word must occur. The verdict names what
+    does not occur. No model is used.
     """
 
     def judge(answer: Any, run: Run) -> Waits[Verdict]:
         text = _cut_middle("\n".join(contents_of(answer)), MAX_ANSWER)
 
         # A long source takes a second, so the event loop does not read it.
-        unknown = yield in_thread(lambda: dict.fromkeys(_unknown_in(text, run.task, _source_of(run))), own=True)
+        unknown = yield in_thread(lambda: dict.fromkeys(_unknown_in(text, request_for(run), _source_of(run))), own=True)
         issues = [f"{claim} is neither in the question nor in the observations" for claim in unknown]
         return Verdict(passed=not issues, issues=issues)
 
@@ -122,8 +128,12 @@ def grounded() -> Check:
 
 
 def _source_of(run: Run) -> str:
-    """The question and the observations, also with their JSON and HTML escapes decoded."""
+    """The question, the observations and those earlier in the conversation, also with their escapes decoded."""
     text = _cut_middle("\n".join([run.task, *run.observations]), MAX_SOURCE)
+    before = messages_before(run)
+    replies = [message for message in run.messages[len(before) :] if is_from_user(message)]
+    earlier = [message for message in reversed(before) if is_from_user(message) or isinstance(message, ToolMessage)]
+    text += "\n" + "\n".join(map(readable, [*replies, *earlier]))[:MAX_EARLIER]
     plain = unescaped(text)
     return text if plain == text else f"{text}\n{plain}"
 

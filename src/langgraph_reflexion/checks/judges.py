@@ -19,7 +19,7 @@ from langgraph.pregel.protocol import PregelProtocol
 from langgraph.types import interrupt
 from pydantic_core import to_json
 
-from langgraph_reflexion.checks.check import Check, normalize_answer, text_of
+from langgraph_reflexion.checks.check import Check, normalize_answer, request_for, text_of
 from langgraph_reflexion.context import field_of
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.exceptions import describe
@@ -109,7 +109,7 @@ def llm_judge(
     def judging(answer: Any, run: Run) -> Waits[Verdict]:
         prompt = (run.prompts or Prompts()).render(
             prompt_name,
-            task=fenced(bounded(run.task)),
+            task=fenced(bounded(request_for(run))),
             answer=fenced(bounded(text_of(answer))),
             criteria=wanted,
             dimensions=", ".join(meanings),
@@ -365,8 +365,9 @@ def consistent(k: int = 3, agree: float = 0.6, model: ModelLike | None = None) -
 
     def judging(answer: Any, run: Run) -> Waits[Verdict]:
         chosen = _model_for(other, run, "consistent")
+        task = fenced(bounded(request_for(run)))
         observations = fenced(bounded("\n\n".join(run.observations))) or "none"
-        prompt = (run.prompts or Prompts()).render("again", task=fenced(bounded(run.task)), observations=observations)
+        prompt = (run.prompts or Prompts()).render("again", task=task, observations=observations)
         replies = []
         for _ in range(k):
             replies.append((yield from _ask_judge(chosen, prompt, "again", run, Meter())).strip())
@@ -414,7 +415,7 @@ def human_review(share: float = 1.0) -> Check:
         if not checkpoints(_current_config()):
             logger.warning("`human_review` did not judge an answer: %s", NOBODY_TO_ASK)
             return Verdict(issues=[NOBODY_TO_ASK])
-        question = {"type": "review", "question": run.task, "answer": text, "reply": REVIEW_REPLY}
+        question = {"type": "review", "question": request_for(run), "answer": text, "reply": REVIEW_REPLY}
         reply = interrupt(question)
         while (verdict := _review(reply)) is None:
             reply = interrupt({**question, "error": f"The reply is {REVIEW_REPLY}, got {reply!r}"})
