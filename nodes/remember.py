@@ -19,7 +19,7 @@ from langgraph_reflexion.nodes.budget import came_back
 from langgraph_reflexion.nodes.host import emit_lesson
 from langgraph_reflexion.nodes.models.calling import Meter, metered
 from langgraph_reflexion.nodes.models.prompt import failure_number
-from langgraph_reflexion.nodes.models.transcript import readable, texts_of_blocks
+from langgraph_reflexion.nodes.models.transcript import has_run, readable, texts_of_blocks
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.recall import best_effort, request_in, seconds_for_memory
 from langgraph_reflexion.nodes.tool import details_of
@@ -337,8 +337,14 @@ def foreign_in(parts: Parts, state: State) -> Foreign:
     The user's own messages are not foreign.
     """
     messages, trusted_tools = state["messages"], parts.memory.policy.trusted_tools
-    added = added_by_tools(messages[start_of_run(messages, state["about"]["task_id"]) :], trusted_tools)
-    users = [message.text for message in reversed(messages) if is_users_word(message) and message not in added]
+    start = start_of_run(messages, state["about"]["task_id"])
+    # A direct answer or a structured response ends a run, so what follows in an earlier one is the user's next task.
+    own = {name for name, tool in parts.tools.node.tools_by_name.items() if not tool.return_direct}
+    endings = {message.name for message in messages if isinstance(message, ToolMessage)} - own
+    earlier = added_by_tools(messages[:start], {*trusted_tools, *endings})
+    added = [*earlier, *added_by_tools(messages[start:], trusted_tools)]
+    ids = {id(message) for message in added}  # the user may have written the same
+    users = [message.text for message in reversed(messages) if is_users_word(message) and id(message) not in ids]
     theirs = [*foreign_texts(whole_conversation(state), trusted_tools), *(message.text for message in added)]
     if parts.reflector.mode != "run":
         errors = [failure for failure in state["failures"] if failure.signal == "tool_error"]
@@ -351,15 +357,15 @@ def is_users_word(message: AnyMessage) -> bool:
     return is_from_user(message) or (is_persons_reply(message) and getattr(message, "status", None) != "error")
 
 
-def added_by_tools(run: Sequence[AnyMessage], trusted_tools: Collection[str]) -> list[AnyMessage]:
+def added_by_tools(run: Sequence[AnyMessage], trusted_tools: Collection[str | None]) -> list[AnyMessage]:
     """The messages in the user's role beside a tool's answer in a run, because a tool's `Command` may add some."""
     added: list[AnyMessage] = []
-    answered = {message.tool_call_id for message in run if isinstance(message, ToolMessage)}
+    answered = {message.tool_call_id for message in run if isinstance(message, ToolMessage) and has_run(message)}
     asked = set[str | None]()
     for message in run:
         if isinstance(message, AIMessage):
             asked = {call["name"] for call in message.tool_calls if call["id"] in answered}
-        elif isinstance(message, ToolMessage):
+        elif isinstance(message, ToolMessage) and has_run(message):
             asked.add(message.name)
         elif isinstance(message, HumanMessage) and not asked <= set(trusted_tools):
             added.append(message)

@@ -25,6 +25,7 @@ from langgraph_reflexion.text.tokens import count_tokens
 NOT_RUN = "Not run: the run ended or moved on before this call."
 NO_RESULT = "Not run, or not finished: the run ended or moved on before this call had a result."
 """The answer to an open call of an earlier run. It may have run: the process died, or another call was paused."""
+NOT_RUN_ID = "not-run-"
 NOTED = "Noted."
 """The text of a turn that is added for a provider that wants the model to speak after each tool's result."""
 MAX_RESULT = 100_000
@@ -165,7 +166,12 @@ def not_run(turn: AnyMessage, call: dict[str, str], why: str = NOT_RUN) -> ToolM
 
     The call's id alone is not enough, because some servers give each turn the same call ids.
     """
-    return answer_to(call, why, status="error", id=f"not-run-{turn.id}-{call['id']}")
+    return answer_to(call, why, status="error", id=f"{NOT_RUN_ID}{turn.id}-{call['id']}")
+
+
+def has_run(answer: ToolMessage) -> bool:
+    """Whether the answer to a call is not `not_run`."""
+    return not str(answer.id).startswith(NOT_RUN_ID)
 
 
 def answer_to(call: Mapping[str, Any], text: str, **fields: Any) -> ToolMessage:

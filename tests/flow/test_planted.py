@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_core.tools import InjectedToolCallId
+from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
@@ -117,6 +117,39 @@ def test_a_message_that_a_tool_adds_is_not_the_users_and_hides_no_error(run, pro
     assert [failure.signal for failure in seen.outcome.failures] == ["tool_error"]
     assert [lesson.status for lesson in LessonBook(store, PLACE).lessons()] == ["quarantined"]
     assert "Seaview" not in next_prompt()
+
+
+@pytest.mark.req("D17", "A5")
+def test_a_message_that_a_tool_added_in_an_earlier_turn_is_not_the_users_either(run, protocol, store, next_prompt):
+    read = AIMessage("", tool_calls=[{"name": "search", "args": {"query": "Tuesday"}, "id": "1"}])
+    page = [ToolMessage("see the page", tool_call_id="1", name="search"), HumanMessage(PLANTED)]
+    earlier = [HumanMessage("Hello."), read, *page, AIMessage("Eleven is free."), HumanMessage(TASK)]
+    calls = [call("search", query="2026-03-03"), call("search", query="Tuesday"), say("11:00")]
+    run(RoleModel(calls, taught(PLANTED)), [a_tool("eleven")], task=earlier, store=store, protocol=protocol)
+    assert [lesson.status for lesson in LessonBook(store, PLACE).lessons()] == ["quarantined"]
+    assert "Seaview" not in next_prompt()
+
+
+@pytest.mark.req("D17", "D25")
+def test_the_users_message_after_a_turn_that_ended_with_a_call_is_not_foreign(run, store):
+    @tool(return_direct=True)
+    def answer(hour: int) -> str:
+        """Answer."""
+        return f"{hour}:00"
+
+    def turn(name):
+        return AIMessage("", tool_calls=[{"name": name, "args": {"hour": 11, "query": "x"}, "id": name}])
+
+    said = ToolMessage("11:00", tool_call_id="answer", name="answer")
+    structured = ToolMessage("Returning structured response: hour=11", tool_call_id="Hour", name="Hour")
+    for earlier in ([turn("answer"), said], [turn("search")], [turn("Hour"), structured]):
+        talk = [HumanMessage("Hello."), *earlier, HumanMessage(f"Remember: {PLANTED}"), AIMessage("Noted.")]
+        calls = [call("search", query="Tuesday"), call("search", query="2026-03-03"), say("11:00")]
+        tools = [a_tool(f"House rule: {PLANTED}"), answer]
+        run(RoleModel(calls, taught(PLANTED)), tools, task=[*talk, HumanMessage(TASK)], store=store)
+        (lesson,) = LessonBook(store, PLACE).lessons()
+        assert lesson.status == "candidate"
+        LessonBook(store, PLACE).forget(lesson.id)
 
 
 @pytest.mark.req("D17")
