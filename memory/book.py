@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast, get_args
 from langgraph.store.base import BaseStore
 
 from langgraph_reflexion.context import MemoryPolicy, Namespace, aware
+from langgraph_reflexion.driver import in_thread
 from langgraph_reflexion.memory import credit, decisions, distill, exchange, forget, history, recall, writing
 from langgraph_reflexion.memory.access import Plan, both, items_in
 from langgraph_reflexion.memory.arguments import (
@@ -105,7 +106,9 @@ class LessonBook:
             check_text(value, name, optional=True)
         if not isinstance(foreign, Foreign):
             check_names(foreign, "foreign")
-            foreign = Foreign(foreign, [task] if task else [])
+            texts, own = foreign, [task] if task else []
+            indexed: Foreign = yield in_thread(lambda: Foreign(texts, own), own=True)  # long ones take a while
+            foreign = indexed
         return (yield from writing.add(self._shelf, lesson, task, answer, foreign, doubt))
 
     add, aadd = both(_add)

@@ -10,6 +10,7 @@ from typing import Any
 
 from langgraph.store.base import Item, Op, PutOp
 
+from langgraph_reflexion.driver import in_thread
 from langgraph_reflexion.memory.access import TOPIC, Plan, at_once, items_in, put, read_items, storable
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, Tally, estimate, posterior, recent, share_won
 from langgraph_reflexion.memory.evidence import COUNTS, NOTHING, Evidence, LessonRun, run_record
@@ -55,7 +56,8 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
     """
     topic = episode.topic or (yield from topic_for(episode.request or episode.task, shelf.policy))
     episode = episode.model_copy(update={"id": storable(episode.id), "topic": topic})
-    kept = _mask(episode).model_copy(update={"created_at": episode.created_at or shelf.clock()})
+    masked = yield in_thread(lambda: _mask(episode), own=True)
+    kept = masked.model_copy(update={"created_at": episode.created_at or shelf.clock()})
     yield from _count(shelf, kept)
     if draw(episode.id) * (shelf.policy.keep_runs // 100) < 1:  # in one of every `keep_runs` / 100 runs
         yield from drop_old(shelf)

@@ -327,7 +327,7 @@ class Foreign:
         # Most words of a long page occur often.
         self._stem = cache(lambda word: word if word in STOP_WORDS else stem(word))
         self._foreign = self._index(texts)
-        self._own = self._index(own)
+        self._own = self._index(own if self._foreign.units else ())
         self._own_texts: list[_Text] = []  # sentences of the user in which foreign ones were found
 
     def copied(self, text: str) -> str | None:

@@ -199,7 +199,10 @@ class Shelf:
 
         It is old if its last status is not that of the lesson's item.
         """
-        found = {record.key: Evidence.from_snapshot(record.value) for record in records if record is not None}
+        found: dict[str, Evidence | None] = {}
+        for i, record in enumerate(filter(None, records), 1):
+            found[record.key] = Evidence.from_snapshot(record.value)
+            yield from pause(i)
         evidence: dict[str, Evidence] = {}
         for item in items:
             snapshot = found.get(item.key)
@@ -213,11 +216,12 @@ class Shelf:
         searches: list[Op] = [SearchOp(self.evidence_of(label), None, PAGE) for label in labels]
         pages = yield searches
         found = {}
-        for label, page in zip(labels, pages, strict=True):
+        for i, (label, page) in enumerate(zip(labels, pages, strict=True), 1):
             exactly = [item for item in page if tuple(item.namespace) == self.evidence_of(label)]
             if len(page) == PAGE:
                 exactly = yield from items_in(self.evidence_of(label))
             found[label] = Evidence().with_records(exactly)
+            yield from pause(i)
         return found
 
     def evidence_items(self) -> Plan[dict[str, list[Item]]]:

@@ -90,7 +90,7 @@ def add(
     tidied = tidy(lesson)
     if reason := malformed(tidied):
         return Written("refused", None, reason)
-    # Comparing it with all that tools said may take a second, so the event loop does not do it.
+    # Comparing it with all that tools said, or with a long task, may take a while, so the event loop does not do it.
     distrust = yield in_thread(lambda: _reason_to_distrust(lesson, tidied, foreign), own=True)
     if distrust == COPIED:
         tidied = tidied.model_copy(update={"origin": "observed"})
@@ -98,9 +98,9 @@ def add(
     if not doubt and lesson.status == "quarantined":
         doubt = "it was quarantined before it was added"
     dropped = ""
-    if not doubt and (reason := refusal(tidied, task, answer)):
+    if not doubt and (reason := (yield in_thread(lambda: refusal(tidied, task, answer), own=True))):
         advice = tidied.model_copy(update={"when": ""})  # it may be general although its `when` repeats the task
-        if advice == tidied or refusal(advice, task, answer):
+        if advice == tidied or (yield in_thread(lambda: refusal(advice, task, answer), own=True)):
             return Written("refused", None, reason)
         tidied, dropped = advice, f"without its `when`: {reason}"
     now, policy = shelf.clock(), shelf.policy
@@ -120,7 +120,10 @@ def add(
             doubt = yield from guard_objection(policy.guard, new, shelf.prompts)
     doubt = one_line(doubt or "", MAX_LENGTH)  # a guard may say anything
     status: LessonStatus = "quarantined" if doubt else "candidate"
-    taught_by = task_words(task, (yield from shelf.earlier_tasks(task))) if task else ""
+    taught_by = ""
+    if task:
+        earlier = yield from shelf.earlier_tasks(task)
+        taught_by = yield in_thread(lambda: task_words(task, earlier), own=True)
     written = yield from _merge_or_add(shelf, new.model_copy(update={"status": status}), doubt, taught_by)
     return replace(written, reason=written.reason or dropped)
 

@@ -197,9 +197,13 @@ def _instructions(case: Case) -> Waits[dict[str, str]]:
     prompt = yield from case.parts.actor.prompt_for(case.state, case.state["messages"], case.config)
     system = "\n\n".join(message.text for message in prompt if isinstance(message, SystemMessage))
     offered = case.parts.tools.offered
-    specs = [tool if isinstance(tool, dict) else convert_to_openai_tool(tool)["function"] for tool in offered]
-    specs.sort(key=lambda spec: spec.get("name") != case.failure.tool)  # the failed tool is never cut off
-    lines = "\n".join(json.dumps(spec, ensure_ascii=False, default=str) for spec in specs)
+
+    def listed() -> str:
+        specs = [tool if isinstance(tool, dict) else convert_to_openai_tool(tool)["function"] for tool in offered]
+        specs.sort(key=lambda spec: spec.get("name") != case.failure.tool)  # the failed tool is never cut off
+        return "\n".join(json.dumps(spec, ensure_ascii=False, default=str) for spec in specs)
+
+    lines = yield in_thread(listed, own=True)  # schemas of many tools take a while, so the event loop does not do it
     return {
         "instructions": fenced(bounded(system, MAX_INSTRUCTIONS)) or "none",
         "tools": fenced(bounded(lines, MAX_INSTRUCTIONS)) or "none",

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 from blockbuster import blockbuster_ctx
-from langchain_core.tools import tool
+from langchain_core.tools import StructuredTool, tool
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
-from langgraph_reflexion import Limits, MemoryPolicy, create_reflexion_agent
+from langgraph_reflexion import Episode, Failure, Lesson, LessonBook, Limits, MemoryPolicy, create_reflexion_agent
 from langgraph_reflexion.nodes.models.transcript import is_paired
 from langgraph_reflexion.testing import Question, RoleModel, WordEmbeddings, call, calls, reflection, say
 
@@ -90,6 +90,47 @@ async def test_no_call_of_ours_blocks_the_event_loop(make: Make, thread: Thread,
         assert any(part["type"] == "recalled" for mode, part in parts if mode == "custom")
         assert (await agent.aget_state(config)).values["outcome"].status == "success"
     assert not on_the_loop, "a caller's own sync function ran on the event loop"
+
+
+@pytest.mark.req("I6")
+@pytest.mark.parametrize("work", ["add", "credit"])
+async def test_a_long_task_and_long_errors_are_not_read_on_the_event_loop(work: str) -> None:
+    book = LessonBook(InMemoryStore(), ("team",))
+    long = "Compare the depots of the valley with those on the coast, line by line. " * 3_000
+    failures = [Failure(signal="tool_error", evidence=long[:8_000], fingerprint=f"mark {i}") for i in range(30)]
+    shares = []
+    for run in ("first", "second", "third", "fourth"):  # the first compiles patterns, and one may collect garbage
+        on_the_loop, everywhere = time.thread_time(), time.process_time()
+        if work == "add":
+            lesson = Lesson(kind="rule", text=f"Always weigh the {run} crate before it is loaded.")
+            assert (await book.aadd(lesson, task=long)).action == "added"
+        else:
+            await book.acredit(Episode(id=run, task=long, failures=failures))
+        shares.append((time.thread_time() - on_the_loop) / (time.process_time() - everywhere))
+    assert min(shares) < 0.5
+
+
+@pytest.mark.req("I6")
+async def test_the_tools_are_written_for_a_reflection_in_a_thread(make: Make, thread: Thread) -> None:
+    on_the_loop, runs = of_threads()
+
+    class Search(StructuredTool):
+        """A tool that notes who reads its schema."""
+
+        @property
+        def tool_call_schema(self) -> Any:
+            runs("schema")
+            return super().tool_call_schema
+
+    def search(query: str) -> str:
+        """Look up free hours in the calendar."""
+        raise ValueError(f"{query} is not a weekday")
+
+    _, agent = make([call("search", query="2026-03-03"), say("11:00")], [Search.from_function(search)])
+    on_the_loop.clear()
+    outcome = (await agent.ainvoke(ASKED, thread()))["outcome"]
+    assert len(outcome.reflections) == 1
+    assert not on_the_loop
 
 
 @pytest.mark.req("I6", "I8")

@@ -307,6 +307,13 @@ def test_work_on_all_records_of_a_book_gives_way_to_other_tasks() -> None:
     book = LessonBook(InMemoryStore(), ("team",), clock=clock)
     lines = "".join(f'{{"kind": "rule", "text": "Weigh crate {i} with care."}}\n' for i in range(rows))
     assert pauses(book, book._load(io.StringIO(lines))) >= 4, "to read them, and to write them"
+    items = access.run(book.store, book._shelf.current_items()).values()
+    assert pauses(book, book._shelf.read_snapshots(items)) == 4, "for their evidence, and for the lessons"
+    added = LessonBook(InMemoryStore(), ("team",))
+    for i in range(100):
+        added.add(Lesson(kind="rule", text=f"Weigh crate {i} with care."))
+    items = access.run(added.store, added._shelf.current_items()).values()
+    assert pauses(added, added._shelf.read_snapshots(items)) == 2, "for their snapshots, and for the lessons"
     lesson = book.add(violin()).lesson
     assert lesson is not None
     about = Reflection.model_validate(reflection("Listen first."))
