@@ -45,7 +45,7 @@ from langgraph_reflexion.state import (
     whole_conversation,
 )
 from langgraph_reflexion.text.likeness import same
-from langgraph_reflexion.text.task import GENERAL, request_of
+from langgraph_reflexion.text.task import GENERAL, request_of, says_what
 
 PROVIDER_RESULTS = ("output", "outputs", "results", "error", "tools", "annotations", "citations")
 """Fields of OpenAI's and Anthropic's blocks that contain a built-in tool's result, an MCP server's tools, or a cited
@@ -282,17 +282,21 @@ class LessonWriter:
 
 
 def _task_taught_by(state: State) -> str:
-    """The task that the lessons of this run come from, and must not retell.
+    """The task that the lessons of this run come from, with brief replies to its questions. They must not retell it.
 
     Feedback is no task: the user's own words are what a lesson should say. If there is no new message with it, the task
     is the one before, and none if there is no other message of the user.
     """
     failures, messages = state["failures"], state["messages"]
+    start = start_of_run(messages, state["about"]["task_id"])
     if not failures or failures[0].signal != "feedback" or failures[0].evidence != task_in(state).strip():
-        return request_in(state)
+        ids = {id(message) for message in added_by_tools(messages[start:], ())}
+        replies = [m.text for m in messages[start + 1 :] if is_users_word(m) and id(m) not in ids]
+        # A brief reply is a detail of the task, such as a number. A longer one may be a rule that is worth saving.
+        return "\n".join([request_in(state), *(text for text in replies if not says_what(text))])
     earlier = (
         message.text
-        for message in reversed(messages[: start_of_run(messages, state["about"]["task_id"])])
+        for message in reversed(messages[:start])
         if is_from_user(message) and not str(message.id).endswith(FEEDBACK_END)
     )
     return request_of(next(earlier, ""), earlier)
