@@ -40,6 +40,7 @@ from langgraph_reflexion.state import (
     Update,
     is_from_user,
     is_persons_reply,
+    is_users_word,
     start_of_run,
     task_in,
     whole_conversation,
@@ -297,7 +298,7 @@ def _task_taught_by(state: State) -> str:
     earlier = (
         message.text
         for message in reversed(messages[:start])
-        if is_from_user(message) and not str(message.id).endswith(FEEDBACK_END)
+        if is_users_word(message) and not str(message.id).endswith(FEEDBACK_END)
     )
     return request_of(next(earlier, ""), earlier)
 
@@ -354,11 +355,6 @@ def foreign_in(parts: Parts, state: State) -> Foreign:
         errors = [failure for failure in state["failures"] if failure.signal == "tool_error"]
         theirs += [*state["earlier_outputs"], *(error.evidence for error in errors if error.tool not in trusted_tools)]
     return Foreign(theirs, [task_in(state), *users])
-
-
-def is_users_word(message: AnyMessage) -> bool:
-    """Whether the user, or another person, wrote this: a message, or the reply to a question."""
-    return is_from_user(message) or (is_persons_reply(message) and getattr(message, "status", None) != "error")
 
 
 def added_by_tools(run: Sequence[AnyMessage], trusted_tools: Collection[str | None]) -> list[AnyMessage]:

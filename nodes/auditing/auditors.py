@@ -29,10 +29,10 @@ from langgraph_reflexion.nodes.auditing.prompt_and_reply import (
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.models.calling import call_silently, raise_control_flow
 from langgraph_reflexion.nodes.models.transcript import bounded
-from langgraph_reflexion.nodes.remember import added_by_tools, foreign_texts, is_users_word
+from langgraph_reflexion.nodes.remember import added_by_tools, foreign_texts
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Lesson, Origin, Usage
-from langgraph_reflexion.state import Update, is_from_user
+from langgraph_reflexion.state import Update, is_from_user, is_users_word
 from langgraph_reflexion.text.tokens import UNSPACED, normalize, tokens
 
 logger = logging.getLogger(__name__)

@@ -379,6 +379,11 @@ def is_persons_reply(message: AnyMessage) -> bool:
     return bool(marks.get("from_person") or marks.get("lc_source") == "hitl_interrupt_decision")
 
 
+def is_users_word(message: AnyMessage) -> bool:
+    """Whether the user, or another person, wrote this: a message, or the reply to a question."""
+    return is_from_user(message) or (is_persons_reply(message) and getattr(message, "status", None) != "error")
+
+
 def task_of(messages: Sequence[AnyMessage]) -> str:
     """The last message of the user, even if handoff messages follow it."""
     for message in reversed(messages):

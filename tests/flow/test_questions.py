@@ -82,6 +82,30 @@ def test_a_lesson_that_names_a_detail_of_a_persons_reply_retells_the_task(protoc
     assert LessonBook(store).lessons() == []
 
 
+@pytest.mark.req("D25", "B11")
+def test_a_reply_is_read_with_a_brief_follow_up_in_a_later_turn(protocol, desk):
+    desk.answers = lambda query: LookupError("no such room") if query == "B-214" else "eleven is free"
+    memo = {"kind": "rule", "text": "Look up room B-214 by its floor.", "when": "planning an hour", "tags": []}
+    asked = [ask("Which room?"), say("B-214, is that right?")]
+    turns = [call("search", query="B-214"), call("search", query="214"), say("11:00")]
+    store = InMemoryStore()
+    agent = create_reflexion_agent(
+        RoleModel([*asked, *turns], reflection("Leave out the letter.", memory_to_write=[memo])),
+        [desk.search],
+        controls=["ask_user"],
+        protocol=protocol,
+        checkpointer=InMemorySaver(),
+        store=store,
+    )
+    agent.invoke({"messages": [("user", "Plan an hour.")]}, THREAD)
+    agent.invoke(Command(resume="In B-214, please."), THREAD)
+    outcome = agent.invoke({"messages": [("user", "Yes.")]}, THREAD)["outcome"]
+    assert len(outcome.reflections) == 1
+    assert LessonBook(store).lessons() == []
+    last, _ = LessonBook(store).episodes()
+    assert last.request == "Plan an hour.\nIn B-214, please.\nYes."
+
+
 @pytest.mark.req("B7", "B11")
 def test_half_a_character_in_a_reply_is_replaced_because_no_provider_accepts_it(protocol, decided):
     model = RoleModel([ask("Which Tuesday?"), say("11:00")])
