@@ -59,6 +59,7 @@ class World:
     evidence: str = "telling"  # or "generic", "tool": what the check or the tool says of a failure
     fresh: bool = False  # each sixth of the stream has a phrasing of its own
     follow_ups: float = 0.0  # the share of tasks that come with a brief message in a later turn of a conversation
+    commands: bool = False  # a task is a command of one or two words
     flips: int = 0  # the rule of a kind changes after this many of its tasks
 
 
@@ -79,6 +80,7 @@ WORLDS = {
         World("hostile", right=0.15, useless=0.3, harmful=0.5),
         World("flips", flips=25),
         World("chats", follow_ups=0.6),
+        World("commands", commands=True),
         World("rare", kinds=20, zipf=1.1),
         World("german", language="de", kinds=6),
         World("jobs", language="json", kinds=6),
@@ -164,7 +166,8 @@ def stream(world: World, seed: int, count: int) -> list[Task]:
         kind, family = KINDS[name], KINDS[name]["about"][0]
         slots = {slot: rng.choice(values.split("|")) for slot, values in SLOTS.items()}
         slots["n"] = str(rng.choice([rng.randint(3, 99), rng.randint(100, 9999)]))
-        phrasing = kind["T"][number * len(kind["T"]) // count] if world.fresh else rng.choice(kind["T"])
+        texts = kind["D" if world.commands else "T"]
+        phrasing = texts[number * len(texts) // count] if world.fresh else rng.choice(texts)
         rule = "N" if world.flips and asked[name] // world.flips % 2 else "R"
         asked[name] += 1
         reflection = reflect(world, name, rule, phrasing, slots, rng)

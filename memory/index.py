@@ -23,7 +23,7 @@ from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.items import TASKS, fingerprints
 from langgraph_reflexion.text.literals import MAX_TASK, literals_of, mask_secrets, names_of
 from langgraph_reflexion.text.task import EARLIER, LONG_TASK, TOPICS, says_what, sentences
-from langgraph_reflexion.text.tokens import UNSPACED, characters, function_words, tokens, tokens_of_piece, word_set
+from langgraph_reflexion.text.tokens import characters, function_words, tokens, tokens_of_piece, word_set
 
 LOOKED_UP = 4000
 """Postings read for a query, rarest words first. Bounds a search in 100,000 lessons. No benchmark set reaches it."""
@@ -46,13 +46,6 @@ parts."""
 
 MAX_WORD_LENGTH = 40
 """Letters of the longest word of a task that is kept: a longer one is an id or encoded data."""
-
-LEAST_WORDS = 3
-"""Words, function words too, that a task must have to say what it asks: `go ahead` may follow any request, while
-`Who invented the telephone?` says what it asks."""
-
-_SPACED = re.compile(rf"[^\W{UNSPACED}]+(?:['’][^\W{UNSPACED}]+)*")
-_UNSPACED = re.compile(f"[{UNSPACED}]")
 
 MAX_WORDS = 60
 """Words of a task that are kept with a lesson it taught: all of them, unless it is a document."""
@@ -355,8 +348,7 @@ def words_of(text: str, of_piece: Callable[[str], list[str]] = tokens_of_piece) 
 def task_words(task: str, earlier: Sequence[str]) -> str:
     """The words of a task's request, without its names, numbers and other details as far as they are recognized.
 
-    A task that is too brief to say what it asks has no words. Neither has a long one without `earlier` tasks, because
-    its request cannot be told from a template around it.
+    A long task has none without `earlier` tasks, because its request cannot be told from a template around it.
     """
     if len(task) >= LONG_TASK and len(earlier) < EARLIER:
         return ""
@@ -367,9 +359,7 @@ def task_words(task: str, earlier: Sequence[str]) -> str:
     details = words_of(" ".join([*literals_of(line), *names_of(request)]))
     words = dict.fromkeys([*tokens(request), *sorted(characters(request)), *sorted(function_words(request))])
     kept = [word for word in words if word not in details and not word.isdecimal() and len(word) <= MAX_WORD_LENGTH]
-    # Two characters of a script without spaces are a word.
-    is_brief = len(_SPACED.findall(request)) + len(_UNSPACED.findall(request)) / 2 < LEAST_WORDS
-    return "" if is_brief else " ".join(kept[:MAX_WORDS])
+    return " ".join(kept[:MAX_WORDS])
 
 
 def tasks_of(value: Mapping[str, Any]) -> list[str]:

@@ -34,7 +34,7 @@ from langgraph_reflexion.memory.models import topic_for
 from langgraph_reflexion.memory.screening import suspicion
 from langgraph_reflexion.memory.shelf import Shelf, time_in
 from langgraph_reflexion.schemas import Failure, Lesson, Trigger
-from langgraph_reflexion.text.task import FURTHER, GENERAL, NAMES, TOPICS, sentences, specific_words
+from langgraph_reflexion.text.task import FURTHER, GENERAL, NAMES, TOPICS, says_what, sentences, specific_words
 from langgraph_reflexion.text.tokens import STOP_WORDS, function_words
 
 logger = logging.getLogger(__name__)
@@ -393,19 +393,20 @@ def _taught_by_similar_tasks(index: Index, request: str, usable: Callable[[Item]
     with index.lock:
         shared = index.matching({word: _weight(word) for word in words}, of_tasks=True)
         entries = islice((entry for key in shared if usable((entry := index.entries[key]).item)), CANDIDATES)
-        likeness = {entry.item.key: _likeness(index, entry, words) for entry in entries}
+        least = 2 if says_what(request) else 1  # a command may be one word
+        likeness = {entry.item.key: _likeness(index, entry, words, least) for entry in entries}
     enough = max(LIKE_TASK, LIKE_BEST * max(likeness.values(), default=0.0))
     return {key: share for key, share in likeness.items() if share >= enough}
 
 
-def _likeness(index: Index, entry: Entry, words: frozenset[str]) -> float:
+def _likeness(index: Index, entry: Entry, words: frozenset[str], least: int) -> float:
     """The share of the words of the most similar task that taught a lesson, with or without its function words."""
     return max(
         (
             _share({word: index.rarity(word, of_tasks=True) * _weight(word) for word in task}, words)
             for known in map(frozenset, map(str.split, tasks_of(entry.item.value)))
             for task in (known, known - STOP_WORDS)
-            if len(task & words) >= 2 and not task & words <= STOP_WORDS
+            if len(task & words) >= least and not task & words <= STOP_WORDS
         ),
         default=0.0,
     )

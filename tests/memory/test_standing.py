@@ -576,18 +576,14 @@ def test_a_short_question_that_comes_again_finds_the_lesson_that_it_taught(book:
     assert [one.id for one in book.recall(task)] == [lesson.id]
 
 
-@pytest.mark.parametrize("follow_up", ["Go ahead.", "D’accord, continue.", "Yes, please do it.", "好的，请继续。"])
-def test_a_follow_up_that_says_nothing_of_its_request_finds_no_lesson(
-    book: LessonBook, clock: Any, follow_up: str
-) -> None:
+@pytest.mark.req("D4")
+@pytest.mark.parametrize("task", ["Refund order 4412", "refund", "Refund Okafor", "scan 17", "退款"])
+def test_a_command_of_one_word_finds_the_lesson_that_such_a_command_taught(book: LessonBook, task: str) -> None:
     lesson = remedy(book, BUSY, when="")
-    book.add(lesson, task=follow_up)
-    for i in range(3):
-        clock.pass_by(minutes=1)
-        mended = {"task": follow_up, "success": True, "status": "success", "recalled_at": {lesson.id: 2}}
-        book.credit(Episode(id=f"{i}", shown=[lesson.id], failures=[REFUSED], **mended))
-    assert book.recall(follow_up) == []
-    assert recalled(book, REFUSED) == [BUSY], "after the failure it is"
+    book.add(lesson, task=task)
+    again = task.replace("4412", "977").replace("Okafor", "Petrov").replace("17", "23")
+    assert [one.id for one in book.recall(again)] == [lesson.id]
+    assert not book.recall("Write a note about the refund policy and the scan of the cellar, and print it.")
 
 
 @pytest.mark.req("D4")
