@@ -22,7 +22,6 @@ from langgraph_reflexion.nodes.models.prompt import (
     insert_failure_turns,
     lessons_at_start,
     with_failure_turn,
-    with_failures,
 )
 from langgraph_reflexion.nodes.models.protocols import CONTROLS, QUOTED, Json, Native, written_call
 from langgraph_reflexion.nodes.models.streaming import StreamedFinal
@@ -91,7 +90,7 @@ def decide(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     return {
         "decision": None,
         "failure": failures[-1],
-        "failures": with_failures(state, failures),
+        "failures": [*state["failures"], *failures],
         "patch": with_failure_turn(state, count, shown=repair[:-1], cause=repair[-1].text),
         "hint": "",
         "asked_on": last_id(state),
@@ -217,7 +216,7 @@ def _accept(budget: Budget, state: State, valid: Valid, spent: Usage, failures: 
     if state["hint"]:
         update["hint"] = ""
     if failures:
-        update["failures"] = with_failures(state, failures)
+        update["failures"] = [*state["failures"], *failures]
     text = decision.final or ""
     if decision.action == "finish":
         update["decision"] = PendingDecision(action="finish", text=text, message=message, refused=valid.refused)
@@ -257,7 +256,7 @@ def _model_error(budget: Budget, state: State, fault: Exception, spent: Usage, f
     logger.warning("The model could not be reached: %s", describe(fault))
     return {
         "decision": None,
-        "failures": with_failures(state, failures),
+        "failures": [*state["failures"], *failures],
         "asked_on": last_id(state),
         "stop": late or "model_error",
         "reason": "" if late else f"The model could not be reached: {as_sentence(fault)}",

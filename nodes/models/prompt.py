@@ -17,7 +17,7 @@ from langgraph_reflexion.memory import record_text, suspicion
 from langgraph_reflexion.nodes.host import as_runnable
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
 from langgraph_reflexion.prompts import Prompts
-from langgraph_reflexion.schemas import DECISION_SIGNALS, SHOWN, Failure, Lesson, Reflection
+from langgraph_reflexion.schemas import SHOWN, Failure, Lesson, Reflection
 from langgraph_reflexion.state import FailureTurn, Recalled, State, last_id
 from langgraph_reflexion.text.likeness import same
 
@@ -113,10 +113,8 @@ def fenced_line(text: str) -> str:
 
 KEPT_TURNS = 3
 """Failure turns that stay complete. Older ones keep only what their reflections ask to remember."""
-OF_A_STEP = (*DECISION_SIGNALS, "tool_error")
-"""Signals that a long run may have at every step."""
 MAX_OLD_EVIDENCE = MAX_CAUSE + 100
-"""Characters of an older failure's evidence: as many as above its lessons, and the note on what is left out."""
+"""Characters of an older tool error's evidence: as many as above its lessons, and the note on what is left out."""
 MAX_MEMO = 300
 """Characters of a memo in the prompt, as many as a lesson may have."""
 
@@ -135,14 +133,14 @@ def with_failure_turn(state: State, number: int, **changes: Any) -> list[Failure
 
 
 def with_failures(state: State, found: Sequence[Failure]) -> list[Failure]:
-    """All failures of the run, with these added. Long evidence of older ones is shortened if no failure turn shows it.
+    """All failures of the run, with these added. The evidence of older tool errors is shortened if no turn shows it.
 
-    Every later checkpoint has all of them. The conversation has the whole error.
+    Every later checkpoint has all failures, and the conversation has the whole error.
     """
     whole = {turn["failure"] for turn in state["patch"][-KEPT_TURNS:]}
     older = [
         failure
-        if i in whole or failure.signal not in OF_A_STEP or len(failure.evidence) <= MAX_OLD_EVIDENCE
+        if i in whole or failure.signal != "tool_error" or len(failure.evidence) <= MAX_OLD_EVIDENCE
         else failure.model_copy(update={"evidence": bounded(failure.evidence, MAX_CAUSE)})
         for i, failure in enumerate(state["failures"], 1)
     ]

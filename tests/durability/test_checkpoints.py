@@ -183,6 +183,16 @@ def test_the_evidence_of_old_tool_errors_is_short_and_that_of_the_last_is_whole(
     assert all(len(text) > 3_000 for text in whole[:9]), "the conversation has all of each error"
 
 
+@pytest.mark.req("I7", "B10")
+def test_the_evidence_of_an_invalid_reply_stays_whole_because_no_message_has_it(make: Make, thread: Thread) -> None:
+    prose = "I would rather talk about the weather. " * 50
+    limits = Limits(max_steps=50, max_reflections=0, loop_threshold=20)
+    _, agent = make([prose, *pages_read(4, 1)], [fails_at_first(4)], protocol="json", limits=limits)
+    outcome = agent.invoke(ASKED, thread())["outcome"]
+    assert [failure.signal for failure in outcome.failures] == ["parse_error", *["tool_error"] * 4]
+    assert prose.strip() in outcome.failures[0].evidence
+
+
 @pytest.mark.req("I7", "D19")
 def test_what_a_prompt_says_of_a_failure_stays_as_it_was_when_later_ones_come(make: Make, thread: Thread) -> None:
     store = InMemoryStore()
