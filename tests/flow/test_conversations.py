@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
+from langgraph.types import Command
 
 from langgraph_reflexion import Lesson, LessonBook, Limits, MemoryPolicy, create_reflexion_agent
 from langgraph_reflexion.checks import by_topic, grounded, human_review, llm_judge, rule
-from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, reflection, say
+from langgraph_reflexion.testing import RoleModel, ScriptedModel, ask, call, reflection, say
 
 THREAD = {"configurable": {"thread_id": "one"}}
 REQUEST = "Book a meeting room for the budget talk."
@@ -85,6 +86,18 @@ def test_a_judge_of_a_follow_up_sees_the_whole_question_and_no_answer_but_the_la
     prompt = judge.asked[1].text
     assert f"<task>\n{REQUEST}\nYes.\n</task>" in prompt
     assert "room 12" not in prompt
+
+
+@pytest.mark.req("K3", "B7")
+def test_a_judge_of_a_follow_up_sees_what_the_user_replied_to_a_question_before_it(store, protocol):
+    judge = ScriptedModel([say('{"passed": true, "score": 90, "issues": []}')] * 2)
+    model = RoleModel([ask("On which day?"), say("Shall I book room 12?"), say("Booked.")])
+    settings = {"checks": [llm_judge(judge)], "controls": ["ask_user"], "protocol": protocol}
+    agent = agent_with(model, store, **settings)
+    conversation(agent, REQUEST)
+    agent.invoke(Command(resume="3 May"), THREAD)
+    conversation(agent, "Yes.")
+    assert f"<task>\n{REQUEST}\n3 May\nYes.\n</task>" in judge.asked[1].text
 
 
 @pytest.mark.req("E3")

@@ -17,7 +17,7 @@ from langgraph_reflexion.nodes.models.calling import Meter
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat
 from langgraph_reflexion.nodes.verdicts import NamedCheck, named_checks
 from langgraph_reflexion.schemas import Run, Verdict
-from langgraph_reflexion.state import is_from_user
+from langgraph_reflexion.state import is_from_user, is_users_word
 from langgraph_reflexion.text.json_text import texts_and_numbers_in
 from langgraph_reflexion.text.task import request_of
 from langgraph_reflexion.text.tokens import normalize
@@ -205,7 +205,7 @@ def messages_before(run: Run) -> Sequence[AnyMessage]:
 
 def request_for(run: Run) -> str:
     """What the user asks, in more words than the task if that is a brief follow-up."""
-    return request_of(run.task, (message.text for message in reversed(messages_before(run)) if is_from_user(message)))
+    return request_of(run.task, (message.text for message in reversed(messages_before(run)) if is_users_word(message)))
 
 
 def text_of(answer: Any, *, by_alias: bool = False) -> str:
