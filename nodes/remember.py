@@ -291,10 +291,8 @@ def _task_taught_by(state: State) -> str:
     failures, messages = state["failures"], state["messages"]
     start = start_of_run(messages, state["about"]["task_id"])
     if not failures or failures[0].signal != "feedback" or failures[0].evidence != task_in(state).strip():
-        ids = {id(message) for message in added_by_tools(messages[start:], ())}
-        replies = [m.text for m in messages[start + 1 :] if is_users_word(m) and id(m) not in ids]
         # A brief reply is a detail of the task, such as a number. A longer one may be a rule that is worth saving.
-        return "\n".join([request_in(state), *(text for text in replies if not says_what(text))])
+        return "\n".join([request_in(state), *(text for text in replies_in(messages[start:]) if not says_what(text))])
     earlier = (
         message.text
         for message in reversed(messages[:start])
@@ -355,6 +353,12 @@ def foreign_in(parts: Parts, state: State) -> Foreign:
         errors = [failure for failure in state["failures"] if failure.signal == "tool_error"]
         theirs += [*state["earlier_outputs"], *(error.evidence for error in errors if error.tool not in trusted_tools)]
     return Foreign(theirs, [task_in(state), *users])
+
+
+def replies_in(run: Sequence[AnyMessage]) -> list[str]:
+    """What a person said in a run after its first message, the task: above all replies to the model's questions."""
+    ids = {id(message) for message in added_by_tools(run, ())}
+    return [message.text for message in run[1:] if is_users_word(message) and id(message) not in ids]
 
 
 def added_by_tools(run: Sequence[AnyMessage], trusted_tools: Collection[str | None]) -> list[AnyMessage]:

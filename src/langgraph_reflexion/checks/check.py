@@ -15,6 +15,7 @@ from pydantic_core import to_jsonable_python
 from langgraph_reflexion.driver import Waits, accepts, run_async, run_sync
 from langgraph_reflexion.nodes.models.calling import Meter
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat
+from langgraph_reflexion.nodes.remember import replies_in
 from langgraph_reflexion.nodes.verdicts import NamedCheck, named_checks
 from langgraph_reflexion.schemas import Run, Verdict
 from langgraph_reflexion.state import is_from_user, is_users_word
@@ -204,8 +205,10 @@ def messages_before(run: Run) -> Sequence[AnyMessage]:
 
 
 def request_for(run: Run) -> str:
-    """What the user asks, in more words than the task if that is a brief follow-up."""
-    return request_of(run.task, (message.text for message in reversed(messages_before(run)) if is_users_word(message)))
+    """What the user asks: the task, after the messages before it if it is brief, and the replies to questions."""
+    before = messages_before(run)
+    request = request_of(run.task, (message.text for message in reversed(before) if is_users_word(message)))
+    return "\n".join([request, *replies_in(run.messages[len(before) :])])
 
 
 def text_of(answer: Any, *, by_alias: bool = False) -> str:
