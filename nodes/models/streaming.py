@@ -10,14 +10,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.graph.message import push_message
 
 from langgraph_reflexion.nodes.models.choice import Model
-from langgraph_reflexion.text.json_text import (
-    Broken,
-    UnfinishedError,
-    UnreadableError,
-    after_thinking,
-    unescape,
-    values_in,
-)
+from langgraph_reflexion.text.json_text import Broken, UnreadableError, after_thinking, unescape, values_in
 
 MAX_READS = 50
 """Parses of a reply while it arrives. Two are enough for a real one. A reply that needs more is not streamed."""
@@ -76,7 +69,6 @@ class FinalText:
     """Takes a reply in pieces, and returns the new unescaped text of the top-level `final`.
 
     Text is held back until `action` is known to be `finish`. Text of other fields or nested objects is never returned.
-    After unreadable text, nothing more is returned.
     """
 
     def __init__(self) -> None:
@@ -99,10 +91,7 @@ class FinalText:
             return ""
         try:
             return self._find_answer(after_thinking(self._text))
-        except UnfinishedError:
-            return ""
-        except UnreadableError:
-            self._done = True
+        except UnreadableError:  # perhaps only until more text arrives
             return ""
 
     def _may_have_answer(self) -> bool:

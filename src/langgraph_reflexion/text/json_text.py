@@ -79,11 +79,7 @@ class JsonError(ValueError):
 
 
 class UnreadableError(ValueError):
-    """The text takes too much work to read, or is nested too deeply."""
-
-
-class UnfinishedError(UnreadableError):
-    """The text ends inside a comment or the reasoning before it. More text may complete it."""
+    """The text takes too much work to read, is nested too deeply, or ends inside a comment or the reasoning."""
 
 
 def read_json(text: str) -> Any:
@@ -249,7 +245,7 @@ def after_thinking(text: str) -> str:
         return text
     _, end, rest = text.partition(THINKING_END)
     if not end:
-        raise UnfinishedError(f"it ends inside {THINKING}")
+        raise UnreadableError(f"it ends inside {THINKING}")
     return rest
 
 
@@ -350,7 +346,7 @@ class _Reader:
         if end >= len(self.text):
             raise _StopError(end, "it ends before it is closed")
         if self.text.startswith("/*", end):
-            raise UnfinishedError("a comment is not closed")
+            raise UnreadableError("a comment is not closed")
         return end, self.text[end]
 
     def _key(self, at: int) -> tuple[str, int]:
