@@ -8,7 +8,6 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from functools import cache
 from typing import Any, get_type_hints
 
 from langchain_core.runnables import RunnableConfig
@@ -54,11 +53,8 @@ class Arguments:
         Values are read as leniently as the tool reads them. Injected parameters (state, store, runtime, call id) are
         not required, and a model may not give them.
         """
-        check = self._checks.get(name)
-        if check is None:
-            return f"there is no tool {name!r}"
         try:
-            return check(args)
+            return self._checks[name](args)
         except Exception as error:  # noqa: BLE001 — a validator of the tool's own may raise anything
             return f"{type(error).__name__}: {error}"[:500]
 
@@ -240,16 +236,16 @@ def json_schema_check(schema: Mapping[str, Any]) -> Callable[[Any], str | None]:
 
     def fits_names(keyword: str) -> Callable[..., Iterator[Any]]:
         def fits(validator: Any, part: Any, value: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
-            own = schema.get("patternProperties", ())
-            used = patterns() if keyword == "unevaluatedProperties" else own  # it follows references
-            if isinstance(value, dict) and all(_is_fast(pattern, name) for pattern in used for name in value):
+            patterns = schema.get("patternProperties", ())
+            if isinstance(value, dict) and all(_is_fast(pattern, name) for pattern in patterns for name in value):
                 yield from rules[keyword](validator, part, value, schema)
 
         return fits
 
-    patterns = cache(lambda: [*_patterns_of_names(schema)])  # not now, because a schema may contain itself
-    by_pattern = {"patternProperties", "additionalProperties", "unevaluatedProperties"} & set(rules)
-    own = {"type": fits_type, "pattern": fits_pattern, **{keyword: fits_names(keyword) for keyword in by_pattern}}
+    own: dict[str, Any] = {"type": fits_type, "pattern": fits_pattern}
+    own |= {keyword: fits_names(keyword) for keyword in ("patternProperties", "additionalProperties")}
+    if "patternProperties" in str(schema):  # it follows references, so any pattern in the schema may stop the run
+        own["unevaluatedProperties"] = lambda *_: ()
     # Overlapping alternatives are common and harmless, so two matches also satisfy `oneOf`.
     lenient = validators.extend(standard, {**own, "oneOf": rules.get("anyOf", rules["type"])})
     validator = lenient(schema, registry=Registry())
@@ -263,16 +259,6 @@ def json_schema_check(schema: Mapping[str, Any]) -> Callable[[Any], str | None]:
         return "; ".join(list(dict.fromkeys(faults))[:MAX_FAULTS]) or None
 
     return fault_in
-
-
-def _patterns_of_names(schema: Any) -> Iterator[str]:
-    """The patterns of the names of properties, anywhere in a schema."""
-    if isinstance(schema, Mapping):
-        named = schema.get("patternProperties")
-        yield from named if isinstance(named, Mapping) else ()
-    if isinstance(schema, (Mapping, list)):
-        for part in schema.values() if isinstance(schema, Mapping) else schema:
-            yield from _patterns_of_names(part)
 
 
 def _schema_fault(error: Any) -> str:

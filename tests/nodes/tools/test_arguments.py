@@ -176,6 +176,10 @@ FITTING: dict[str, tuple[BaseTool, dict[str, Any]]] = {
         from_schema({"type": "object", "patternProperties": {"^(a+)+$": {}}, "additionalProperties": False}),
         {"a" * 60 + "b": 1},
     ),
+    "such a pattern beside properties that nothing evaluates": (
+        from_schema({"type": "object", "patternProperties": {"^(a+)+$": {}}, "unevaluatedProperties": False}),
+        {"a" * 60 + "b": 1},
+    ),
     "a broken pattern": (from_schema({"type": "object", "properties": {"a": {"pattern": "("}}}), {"a": "b"}),
     "no parameters": (from_schema({"type": "object", "properties": {}}), {}),
 }
