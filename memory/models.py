@@ -32,32 +32,24 @@ def guard_objection(guard: Any, lesson: Lesson, prompts: Prompts) -> Plan[str | 
 
     It sees only the lesson, not the transcript that may have persuaded its author.
     """
-    from langgraph.errors import GraphBubbleUp  # takes as long to import as the rest of memory
-
     is_model = isinstance(guard, str) or hasattr(guard, "invoke")
     question = prompts.render("guard", lesson=_lesson_text(lesson)) if is_model else lesson.text
     try:
         reply = yield ask(guard, question, "guard")
         return _objection_in(first_line(reply)) if is_model else _reason_in(reply)
-    except GraphBubbleUp:
-        raise
     except Exception as fault:  # noqa: BLE001 - a model or function may raise anything
-        logger.warning("The guard failed, so the lesson is quarantined: %s: %s", type(fault).__name__, fault)
+        _go_on_after(fault, "The guard failed, so the lesson is quarantined")
         return f"the guard failed: {type(fault).__name__}"
 
 
 def wording(model: Any, lessons: Sequence[Lesson], prompts: Prompts) -> Plan[str | None]:
     """A model's words for what these lessons have in common, or `None` if it fails."""
-    from langgraph.errors import GraphBubbleUp
-
     listed = "\n".join(f"- {lesson.text.replace('<', '‹')}" for lesson in lessons[:20])
     try:
         reply = yield ask(model, prompts.render("distill", lessons=listed), "distill")
         return first_line(reply)
-    except GraphBubbleUp:
-        raise
     except Exception as fault:  # noqa: BLE001 - a model may raise anything
-        logger.warning("Distilled without a model: %s: %s", type(fault).__name__, fault)
+        _go_on_after(fault, "Distilled without a model")
         return None
 
 
@@ -70,12 +62,17 @@ def topic_for(task: str, policy: MemoryPolicy, seconds: float | None = None) -> 
                 raise TypeError(f"it must return a word, got {found!r}")
             return found or GENERAL
         except Exception as fault:  # noqa: BLE001 - a caller's function must not cost the run
-            logger.warning(
-                "The topic comes from the built-in classifier, because `topics` failed: %s: %s",
-                type(fault).__name__,
-                fault,
-            )
+            _go_on_after(fault, "The topic comes from the built-in classifier, because `topics` failed")
     return topic_of(task)
+
+
+def _go_on_after(fault: Exception, what: str) -> None:
+    """Log why nothing came of a model or function. LangGraph's own control flow is raised."""
+    from langgraph.errors import GraphBubbleUp  # takes as long to import as the rest of memory
+
+    if isinstance(fault, GraphBubbleUp):
+        raise fault
+    logger.warning("%s: %s: %s", what, type(fault).__name__, fault)
 
 
 def check_model(model: Any) -> None:
