@@ -29,7 +29,6 @@ from langgraph_reflexion.memory.items import (
     trigger_in,
 )
 from langgraph_reflexion.memory.models import guard_objection
-from langgraph_reflexion.memory.recall import LIKE_BEST
 from langgraph_reflexion.memory.screening import COPIED, Foreign, screen, suspicion_of
 from langgraph_reflexion.memory.shelf import Shelf, same_name
 from langgraph_reflexion.memory.upkeep import drop_old_notes, is_due, sum_up_runs
@@ -315,16 +314,11 @@ def _informativeness(text: str) -> tuple[int, int]:
 
 
 def _new_trigger_and_task(new: Lesson, value: dict[str, Any], taught_by: str) -> dict[str, list[str]]:
-    """The failure that the new lesson is bound to, and its task, if the known item lacks them and has room for them.
-
-    A task with nearly the words of a known one is found by that one already.
-    """
-    bound, known, tasks, words = failure_of(new), fingerprints(value), tasks_of(value), {*taught_by.split()}
-    failures = [bound] if bound and bound not in known and len(known) <= MAX_VALUES else []
-    is_like = any(len(words & {*task.split()}) >= LIKE_BEST * len(words | {*task.split()}) for task in tasks)
+    """The failure that the new lesson is bound to, and its task, if the known item lacks them and has room for them."""
+    bound, known, tasks = failure_of(new), fingerprints(value), tasks_of(value)
     more = {
-        MORE_FAILURES: failures,
-        TASKS: [taught_by] if taught_by and not is_like and len(tasks) < MAX_VALUES else [],
+        MORE_FAILURES: [bound] if bound and bound not in known and len(known) <= MAX_VALUES else [],
+        TASKS: [taught_by] if taught_by and taught_by not in tasks and len(tasks) < MAX_VALUES else [],
     }
     return {name: values for name, values in more.items() if values}
 
