@@ -225,8 +225,9 @@ class Index:
     def rarity(self, word: str, *, of_tasks: bool = False) -> float:
         """How informative a word is: 1 if at most one lesson contains it, and less the more lessons do.
 
-        Lessons whose `when` is this word alone count as one, or several would hide each other. With `of_tasks`, it
-        counts the lessons that were taught by a task with this word.
+        Lessons whose `when` is this word alone count as one, or several would hide each other: if each `when` is one
+        word, and people wrote the lessons, 0.8 fewer of 100 tasks are solved in six worlds of `benchmarks/natural.py`
+        (± 0.8). With `of_tasks`, it counts the lessons that were taught by a task with this word.
         """
         known = len(self.entries) + ASSUMED
         holding = len((self._by_task_word if of_tasks else self._by_word).get(word, ()))
