@@ -23,11 +23,6 @@ SHARE_OF_BEST = 0.7
 `benchmarks/recall.py`. Without it, 100 tasks of its other parts are shown 0.2 more lessons that fit, and 2.6 more that
 do not (± 1.1)."""
 
-SIDE_GAIN = 1 / 3
-"""Lowest share of the best lesson's expected gain at which another lesson is shown at the start. A new lesson that was
-never tried always reaches it: its estimate is a third of the way from the one without lessons to 1. If every lesson
-that fits is shown, 0.3 fewer of 100 tasks are solved in eight worlds of `benchmarks/lessons.py`."""
-
 SAME_LIKENESS = 0.8
 """Lowest likeness of two texts that say the same."""
 
@@ -71,10 +66,9 @@ def choose(
 ) -> Selection:
     """The lessons to show. Lessons for any task (`always`) come first, but leave a place for one that fits.
 
-    At the start, a lesson is held back if runs do as well without it, and is not shown beside a better one if it is
-    expected to add less than `SIDE_GAIN` of what that one adds. After a failure, a lesson that lost its last run, or
-    whose failure came back in it, is left out. Of several lessons for the same failure (if half of all lessons are for
-    it, on the same occasion), and of lessons that contradict each other, only the one with the highest estimate is
+    At the start, a lesson is held back if runs do as well without it. After a failure, a lesson that lost its last run,
+    or whose failure came back in it, is left out. Of several lessons for the same failure (if half of all lessons are
+    for it, on the same occasion), and of lessons that contradict each other, only the one with the highest estimate is
     shown, with those that give the same advice. So the run tells whether that advice works.
     """
     values, advice = estimates.values, estimates.advice
@@ -104,13 +98,9 @@ def choose(
         if is_left and may_join(lesson, (known.text for known in chosen)):
             chosen.append(lesson)
             budget -= tokens_of(lesson)
-    gains = {id: value - estimates.without for id, value in values.items()}
     for lesson in _in_order(offered, scores, estimates, read):
         if len(chosen) >= policy.max_lessons:
             break
-        best_gain = max((gains[known.id] for known in chosen if known.id in gains), default=0.0)
-        if lesson.id in why and gains[lesson.id] < SIDE_GAIN * best_gain:
-            continue
         others = [known.text for known in chosen if advice.get(known.id) != advice[lesson.id]]
         if may_join(lesson, [*shown_before, *others]):
             chosen.append(lesson)

@@ -78,15 +78,6 @@ def test_only_the_better_of_two_remedies_for_one_failure_is_shown(book: LessonBo
     assert recalled(book, REFUSED, exclude=[late.id]) != [BUSY], "what lost the last time is no help against it"
 
 
-def test_beside_a_lesson_that_wins_a_new_one_is_shown_and_one_that_lost_is_not(book: LessonBook, clock: Any) -> None:
-    busy, room = remedy(book, BUSY), remedy(book, ROOM, trigger=None)
-    credited(book, clock, "wwww", "r", shown=[busy.id])
-    assert set(recalled(book)) == {BUSY, ROOM}
-    credited(book, clock, "l", "s", shown=[room.id])
-    assert recalled(book) == [BUSY]
-    assert recalled(book, exclude=[busy.id]) == [ROOM], "by itself it may still be shown"
-
-
 def test_the_other_has_its_turn_when_the_first_has_failed(book: LessonBook, clock: Any) -> None:
     busy, _ = remedy(book, BUSY), remedy(book, LATE)
     credited(book, clock, "w", "r", shown=[busy.id])
