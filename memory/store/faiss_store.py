@@ -174,7 +174,7 @@ class FaissStore(BaseStore):
         else:
             batch = yield self._call(lambda: check_batch(ops, self._settings))
         vectors = yield from self._embed(batch.texts)
-        queries = yield from self._embed_queries(batch.queries)
+        queries = yield from self._embed(batch.queries, as_queries=True)
         while True:
             try:
                 results: list[Result] = yield self._call(lambda: self._do(batch, vectors, queries))
@@ -238,22 +238,17 @@ class FaissStore(BaseStore):
                 self._words = words
             return reader.search(op, vectors, query, words)
 
-    def _embed(self, texts: list[str]) -> Waits[dict[str, bytes]]:
-        model, dims = self._settings.embedder, self._settings.dims
+    def _embed(self, texts: list[str], *, as_queries: bool = False) -> Waits[dict[str, bytes]]:
+        model = self._settings.embedder
         if not texts or model is None:
             return {}
-        found = yield Wait(lambda: model.embed_documents(texts), lambda: model.aembed_documents(texts))
-        return pack_vectors(texts, found, dims)
-
-    def _embed_queries(self, queries: list[str]) -> Waits[dict[str, bytes]]:
-        model, dims = self._settings.embedder, self._settings.dims
-        if not queries or model is None:
-            return {}
-        found = yield Wait(
-            lambda: [model.embed_query(query) for query in queries],
-            lambda: asyncio.gather(*map(model.aembed_query, queries)),
-        )
-        return pack_vectors(queries, found, dims)
+        wait = Wait(lambda: model.embed_documents(texts), lambda: model.aembed_documents(texts))
+        if as_queries:
+            wait = Wait(
+                lambda: [model.embed_query(query) for query in texts],
+                lambda: asyncio.gather(*map(model.aembed_query, texts)),
+            )
+        return pack_vectors(texts, (yield wait), self._settings.dims)
 
     def _read_stale(self, connection: sqlite3.Connection, stale: set[int]) -> Stale:
         left = sorted(stale)

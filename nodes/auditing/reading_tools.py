@@ -64,7 +64,7 @@ class ReadingTools:
             with self._opened(path) as (file, about):
                 if stat.S_ISDIR(about.st_mode):
                     return _listing(path, file)
-                data = _read(file, MAX_FILE)
+                data = _read(file)
             if b"\0" in data:
                 return f"{path!r} is not text: {about.st_size} bytes."
             text = mask_secrets(data.decode("utf-8", "replace"))
@@ -130,7 +130,7 @@ class ReadingTools:
         with self._opened(path) as (file, about):
             base = "/".join(_parts(path))
             if stat.S_ISREG(about.st_mode):
-                yield base, _read(file, MAX_FILE)
+                yield base, _read(file)
                 return
             for folder, folders, names, _ in os.fwalk(".", dir_fd=file, follow_symlinks=False):
                 folders[:] = [] if folder.count("/") >= MAX_DEPTH else sorted(folders)
@@ -138,7 +138,7 @@ class ReadingTools:
                 for name in sorted(names):
                     found = "/".join(part for part in (base, inside, name) if part)
                     with suppress(OSError, RefusedError), self._opened(found) as (text, _):
-                        if b"\0" not in (data := _read(text, MAX_FILE))[:8_000]:
+                        if b"\0" not in (data := _read(text))[:8_000]:
                             yield found, data
 
 
@@ -167,9 +167,9 @@ def _parts(path: str) -> list[str]:
     return parts
 
 
-def _read(file: int, limit: int) -> bytes:
+def _read(file: int) -> bytes:
     with open(file, "rb", closefd=False) as opened:
-        return opened.read(limit)
+        return opened.read(MAX_FILE)
 
 
 def _listing(path: str, folder: int) -> str:

@@ -106,7 +106,8 @@ def test_functions_sync_and_async_take_the_prompt_and_the_config(made):
         return plain(prompt)
 
     task = {"messages": [("user", "Is it so?")]}
-    for worker in (plain, told, RunnableLambda(plain), RunnableLambda(plain, later)):
+    piped = RunnableLambda(plain) | RunnableLambda(str)  # a sequence without a chat model in it
+    for worker in (plain, told, RunnableLambda(plain), RunnableLambda(plain, later), piped):
         for result in (
             made(worker, [right]).invoke(task, {"metadata": {"who": "ada"}}),
             asyncio.run(made(worker, [right]).ainvoke(task, {"metadata": {"who": "ada"}})),
