@@ -9,22 +9,19 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
 from numbers import Real
 from typing import Any, NamedTuple
 
 from langchain_core.messages import ToolCall
-from langchain_core.runnables.config import var_child_runnable_config
 
 from langgraph_reflexion.driver import (
     NeedsAsyncError,
     Waits,
     accepts,
     call_function,
-    default_config,
+    changed_config,
     either,
     silent_config,
 )
@@ -79,7 +76,9 @@ class NamedCheck:
         else:
             wait = call_function(what, self.function, answer, run)
         try:
-            return self.read((yield wait.inside(partial(_silent_and_metered, meter)).within(seconds)))
+            # Its model calls stream no tokens to the user, and their cost is counted.
+            inside = wait.inside(lambda: changed_config(lambda config: metered(silent_config(config), meter)))
+            return self.read((yield inside.within(seconds)))
         except NeedsAsyncError:
             raise
         except Exception as fault:  # the caller's own code
@@ -103,12 +102,6 @@ class NamedCheck:
             return truncated(Verdict(passed=False, feedback=result, check=self.name))
         issue = f"{CHECK_FAULT}it returned {type(result).__name__}, not a Verdict, bool, number, text or None"
         return Verdict(passed=False, issues=[issue], check=self.name)
-
-
-def _silent_and_metered(meter: Meter) -> AbstractContextManager[None]:
-    """A context in which the model calls of a check stream no tokens to the user, and their cost is counted."""
-    config = var_child_runnable_config.get()
-    return nullcontext() if config is None else default_config(metered(silent_config(config), meter))
 
 
 def named_checks(checks: Sequence[Any], *, as_given: bool = False) -> tuple[NamedCheck, ...]:

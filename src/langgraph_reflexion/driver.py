@@ -19,6 +19,7 @@ from concurrent import futures
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
@@ -132,10 +133,11 @@ def call_function(what: str, function: Callable[..., Any], *args: Any) -> Wait:
     def refuse() -> Any:
         raise NeedsAsyncError(what)
 
+    silent = partial(changed_config, silent_config)
     if is_async(function):
-        return Wait(refuse, lambda: function(*args)).inside(_silent)
+        return Wait(refuse, lambda: function(*args)).inside(silent)
     wait = in_thread(lambda: function(*args), own=True)
-    return Wait(lambda: sync_result(what, wait.call()), lambda: await_result(wait.acall())).inside(_silent)
+    return Wait(lambda: sync_result(what, wait.call()), lambda: await_result(wait.acall())).inside(silent)
 
 
 def in_thread(function: Callable[[], Any], *, own: bool = False) -> Wait:
@@ -263,11 +265,12 @@ def default_config(config: RunnableConfig) -> Iterator[None]:
         var_child_runnable_config.reset(token)
 
 
-def _silent() -> AbstractContextManager[None]:
+def changed_config(change: Callable[[RunnableConfig], RunnableConfig]) -> AbstractContextManager[None]:
+    """A context in which a model that is called without a config gets the current one with this change, if any."""
     from langchain_core.runnables.config import var_child_runnable_config
 
     config = var_child_runnable_config.get()
-    return nullcontext() if config is None else default_config(silent_config(config))
+    return nullcontext() if config is None else default_config(change(config))
 
 
 def model_named(name: str, **settings: Any) -> BaseChatModel:
