@@ -22,7 +22,7 @@ from langgraph.store.base import BaseStore, Item
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.items import TASKS, fingerprints
 from langgraph_reflexion.text.literals import MAX_TASK, literals_of, mask_secrets, names_of
-from langgraph_reflexion.text.task import EARLIER, LONG_TASK, TOPICS, says_what, sentences
+from langgraph_reflexion.text.task import EARLIER, LONG_TASK, says_what, sentences
 from langgraph_reflexion.text.tokens import characters, function_words, tokens, tokens_of_piece, word_set
 
 LOOKED_UP = 4000
@@ -370,10 +370,8 @@ def tasks_of(value: Mapping[str, Any]) -> list[str]:
 
 
 def searchable(value: Mapping[str, object]) -> tuple[str, str]:
-    """What a search reads of a record: its text with its tags and a custom topic, and its `when`."""
-    tags, topic = value.get("tags"), value.get("topic")
-    own_topic = None if topic in TOPICS else topic  # built-in topics are categories, not words of the lesson
-    parts = [value.get("text"), own_topic, *(tags if isinstance(tags, list) else [])]
-    when = value.get("when")
+    """What a search reads of a record: its text with its tags, and its `when`."""
+    tags, when = value.get("tags"), value.get("when")
+    parts = [value.get("text"), *(tags if isinstance(tags, list) else [])]
     text = "\n".join(part for part in parts if isinstance(part, str))
     return text, when if isinstance(when, str) else ""
