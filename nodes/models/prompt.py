@@ -114,7 +114,11 @@ def fenced_line(text: str) -> str:
 KEPT_TURNS = 3
 """Failure turns that stay complete. Older ones keep only what their reflections ask to remember."""
 MAX_OLD_EVIDENCE = MAX_CAUSE + 100
-"""Characters of an older tool error's evidence: as many as above its lessons, and the note on what is left out."""
+"""Characters of an older tool error's evidence: as many as above its lessons, and the notes on what is left out."""
+MAX_OLD_CALL = 100
+"""Those of them for the call, which may have a whole file in its arguments."""
+CALL_FAILED = "}) failed. "
+"""What `observe` writes between the call and the error."""
 MAX_MEMO = 300
 """Characters of a memo in the prompt, as many as a lesson may have."""
 
@@ -141,10 +145,17 @@ def with_failures(state: State, found: Sequence[Failure]) -> list[Failure]:
     older = [
         failure
         if i in whole or failure.signal != "tool_error" or len(failure.evidence) <= MAX_OLD_EVIDENCE
-        else failure.model_copy(update={"evidence": bounded(failure.evidence, MAX_CAUSE)})
+        else failure.model_copy(update={"evidence": _short_evidence(failure.evidence)})
         for i, failure in enumerate(state["failures"], 1)
     ]
     return [*older, *found]
+
+
+def _short_evidence(evidence: str) -> str:
+    call, failed, error = evidence.partition(CALL_FAILED)
+    if not error:
+        return bounded(evidence, MAX_CAUSE)
+    return f"{bounded(call, MAX_OLD_CALL)}{failed}{bounded(error, MAX_CAUSE - MAX_OLD_CALL)}"
 
 
 def failure_number(state: State) -> int:

@@ -183,6 +183,22 @@ def test_the_evidence_of_old_tool_errors_is_short_and_that_of_the_last_is_whole(
     assert all(len(text) > 3_000 for text in whole[:9]), "the conversation has all of each error"
 
 
+@pytest.mark.req("I7", "D19")
+def test_the_short_evidence_of_a_long_call_says_what_the_error_was(make: Make, thread: Thread) -> None:
+    def write(name: str, text: str) -> str:
+        """Write a file."""
+        raise OSError(f"the folder of {name} cannot take {len(text)} characters. {TOO_LONG}")
+
+    text = "The first row (see above) failed. The second did not.\n" * 15
+    turns = [*(call("write", name=name, text=text) for name in ("one", "two", "six")), say("No.")]
+    _, agent = make(turns, [write], limits=Limits(max_reflections=0, loop_threshold=20))
+    failures = agent.invoke(ASKED, thread())["outcome"].failures
+    for name, failure in zip(("one", "two"), failures[:2], strict=True):
+        assert failure.evidence.startswith(f"write({{'name': '{name}'")
+        assert f"OSError: the folder of {name} cannot take {len(text)} characters." in failure.evidence
+        assert len(failure.evidence) <= 500
+
+
 @pytest.mark.req("I7", "B10")
 def test_the_evidence_of_an_invalid_reply_stays_whole_because_no_message_has_it(make: Make, thread: Thread) -> None:
     prose = "I would rather talk about the weather. " * 50
