@@ -21,7 +21,7 @@ from langgraph_reflexion.nodes.models.transcript import bounded, call_text, fenc
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.recall import has_failed
 from langgraph_reflexion.schemas import Depth, Diagnosis, Failure, Fix, FixKind, Kind, Memo, Reflection, RootCause
-from langgraph_reflexion.state import State, start_of_run, task_in, whole_conversation
+from langgraph_reflexion.state import State, first_message, start_of_run, task_in, whole_conversation
 from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.json_text import JsonError, fields_in, read_json, score_in, texts_in, without_thinking
 from langgraph_reflexion.text.tokens import known_word
@@ -129,7 +129,7 @@ def _question(case: Case, depth: Depth) -> Waits[str]:
     messages, limit = whole_conversation(state), QUICK_TOKENS if depth == "quick" else TRANSCRIPT_TOKENS
     start = start_of_run(messages, state["about"]["task_id"])
     if failure.signal == "feedback":  # it is about the run before this one
-        start = start_of_run(messages[:start])
+        start = start_of_run(messages[: first_message(messages, start)])
     # Counting the tokens of a long run takes a while, so the event loop does not do it.
     shown = yield in_thread(lambda: run_transcript(messages, start, limit), own=True)
     return prompts.render(

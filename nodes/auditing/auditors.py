@@ -32,7 +32,7 @@ from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.nodes.remember import added_by_tools, foreign_texts
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Lesson, Origin, Usage
-from langgraph_reflexion.state import Update, is_from_user, is_users_word
+from langgraph_reflexion.state import Update, first_message, is_users_word
 from langgraph_reflexion.text.tokens import UNSPACED, normalize, tokens
 
 logger = logging.getLogger(__name__)
@@ -193,8 +193,7 @@ def _said(messages: Sequence[AnyMessage], start: int, reply: Reply, book: Lesson
     foreign = [*reply.tool_texts, *foreign_texts(messages, trusted), *(message.text for message in added)]
     # By identity, because the user may have written the same.
     unclear = {id(message) for message in (*added, *added_by_tools(messages[:start], trusted))}
-    while start > 0 and is_from_user(messages[start - 1]):  # several messages, and the last one is the task
-        start -= 1
+    start = first_message(messages, start)
     theirs = [i for i, message in enumerate(messages) if is_users_word(message) and id(message) not in unclear]
     return Said([messages[i].text for i in theirs], [messages[i].text for i in theirs if i >= start], foreign)
 

@@ -432,6 +432,13 @@ def start_of_run(messages: Sequence[AnyMessage], task_id: str | None = None) -> 
     return max((i for i, message in enumerate(messages) if is_from_user(message)), default=0)
 
 
+def first_message(messages: Sequence[AnyMessage], start: int) -> int:
+    """The index of the first of the user's messages that the run at `start` began with. The last one is the task."""
+    while start > 0 and is_from_user(messages[start - 1]):
+        start -= 1
+    return start
+
+
 def last_id(state: Mapping[str, Any]) -> str | None:
     """The id of the conversation's last message."""
     return state["messages"][-1].id if state["messages"] else None

@@ -82,6 +82,19 @@ def test_the_reflector_sees_what_was_said_before_the_run(store):
     assert "[m1] human: Yes." in this
 
 
+@pytest.mark.req("C5", "C2")
+def test_a_reflection_on_feedback_given_with_two_messages_sees_the_run_that_it_is_about(store):
+    reflector = ScriptedModel([reflection("Say the hour.")])
+    agent = agent_with(RoleModel([say("Sunny."), say("Room 12."), say("Room 9.")]), store, reflector=reflector)
+    conversation(agent, "How is the weather?", REQUEST)
+    wrong = {"messages": [("user", "That was wrong."), ("user", "Book another room.")], "feedback": "It has no screen."}
+    agent.invoke(wrong, THREAD)
+    before, _, this = reflector.asked[0].text.partition("This run:")
+    assert "[before 2] ai: Sunny." in before
+    assert f"[m1] human: {REQUEST}" in this
+    assert "[m2] ai: Room 12." in this
+
+
 @pytest.mark.req("K3", "E10")
 def test_a_judge_of_a_follow_up_sees_the_whole_question_and_no_answer_but_the_last(store):
     judge = ScriptedModel([say('{"passed": true, "score": 90, "issues": []}')] * 2)
