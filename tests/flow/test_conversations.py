@@ -152,6 +152,14 @@ def test_the_check_for_a_topic_is_chosen_by_what_was_asked(store):
 
 
 @pytest.mark.req("E3")
+def test_a_short_question_that_names_its_topic_gets_the_check_for_it(store):
+    refused = rule(lambda answer: "```" in answer, "there is no code")
+    model = RoleModel([say("```pass```"), say("Bell.")])
+    agent = agent_with(model, store, checks=[by_topic({"coding": refused})])
+    assert conversation(agent, "Write a Python function.", "Who invented it?")["outcome"].status == "unverified"
+
+
+@pytest.mark.req("E3")
 def test_what_was_said_and_found_earlier_in_the_conversation_supports_an_answer(store, desk):
     desk.answers = lambda _: "Room 12 is free, at 45 euros."
     model = RoleModel([call("search", query="rooms"), say("Room 12 is free."), say("Room 12, 45 euros, for Okafor.")])

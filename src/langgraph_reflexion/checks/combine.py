@@ -125,7 +125,8 @@ def by_topic(
 
     def judge(answer: Any, run: Run) -> Waits[Any]:
         if topic is None:
-            word = topic_of(request_for(run))
+            own = topic_of(run.task)  # a short question may name its topic itself
+            word = topic_of(request_for(run)) if own == GENERAL else own
         else:
             word = topic if isinstance(topic, str) else (yield call_function("`topic`", topic, request_for(run)))
         chosen = choices.get(str(word), fallback)
