@@ -353,8 +353,10 @@ def task_words(task: str, earlier: Sequence[str]) -> str:
     """
     if len(task) >= LONG_TASK and len(earlier) < EARLIER:
         return ""
-    task = "\n".join(filter(says_what, task.splitlines())) or task  # a follow-up after it adds nothing
-    request = " ".join(text for text, share in sentences(mask_secrets(task[:MAX_TASK]), earlier) if share == 1)
+    parts = task[:MAX_TASK].split("\n\n")
+    asks = next((i for i in range(len(parts), 0, -1) if says_what(parts[i - 1])), None)
+    task = "\n\n".join(parts[:asks])  # brief follow-ups at its end (`request_of`) add nothing
+    request = " ".join(text for text, share in sentences(mask_secrets(task), earlier) if share == 1)
     # In JSON, a text between quotation marks may have line breaks.
     line = request.replace("\n", " ") if '":' in request else request
     details = words_of(" ".join([*literals_of(line), *names_of(request)]))

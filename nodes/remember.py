@@ -292,7 +292,7 @@ def _task_taught_by(state: State) -> str:
     start = start_of_run(messages, state["about"]["task_id"])
     if not failures or failures[0].signal != "feedback" or failures[0].evidence != task_in(state).strip():
         # A brief reply is a detail of the task, such as a number. A longer one may be a rule that is worth saving.
-        return "\n".join([request_in(state), *(text for text in replies_in(messages[start:]) if not says_what(text))])
+        return "\n\n".join([request_in(state), *(text for text in replies_in(messages[start:]) if not says_what(text))])
     earlier = (
         message.text
         for message in reversed(messages[:start])

@@ -101,7 +101,7 @@ def test_a_judge_of_a_follow_up_sees_the_whole_question_and_no_answer_but_the_la
     agent = agent_with(RoleModel([say("Shall I book room 12?"), say("Booked.")]), store, checks=[llm_judge(judge)])
     conversation(agent, REQUEST, "Yes.")
     prompt = judge.asked[1].text
-    assert f"<task>\n{REQUEST}\nYes.\n</task>" in prompt
+    assert f"<task>\n{REQUEST}\n\nYes.\n</task>" in prompt
     assert "room 12" not in prompt
 
 
@@ -114,7 +114,7 @@ def test_a_judge_of_a_follow_up_sees_what_the_user_replied_to_a_question_before_
     conversation(agent, REQUEST)
     agent.invoke(Command(resume="3 May"), THREAD)
     conversation(agent, "Yes.")
-    assert f"<task>\n{REQUEST}\n3 May\nYes.\n</task>" in judge.asked[1].text
+    assert f"<task>\n{REQUEST}\n\n3 May\n\nYes.\n</task>" in judge.asked[1].text
 
 
 @pytest.mark.req("K3", "B7")
@@ -131,14 +131,14 @@ def test_a_judge_sees_what_the_user_replied_to_a_question_of_the_run_and_nothing
     agent = agent_with(model, store, **settings)
     conversation(agent, REQUEST)
     agent.invoke(Command(resume="3 May"), THREAD)
-    assert f"<task>\n{REQUEST}\n3 May\n</task>" in judge.asked[0].text
+    assert f"<task>\n{REQUEST}\n\n3 May\n</task>" in judge.asked[0].text
 
 
 @pytest.mark.req("E3")
 def test_a_person_who_reviews_a_follow_up_sees_the_whole_question(store):
     agent = agent_with(RoleModel([say("Booked.")]), store, checks=[human_review()])
     result = agent.invoke({"messages": [("user", REQUEST), ("ai", "Shall I?"), ("user", "Yes.")]}, THREAD)
-    assert result["__interrupt__"][0].value["question"] == f"{REQUEST}\nYes."
+    assert result["__interrupt__"][0].value["question"] == f"{REQUEST}\n\nYes."
 
 
 @pytest.mark.req("E3")

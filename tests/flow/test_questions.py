@@ -103,7 +103,7 @@ def test_a_reply_is_read_with_a_brief_follow_up_in_a_later_turn(protocol, desk):
     assert len(outcome.reflections) == 1
     assert LessonBook(store).lessons() == []
     last, _ = LessonBook(store).episodes()
-    assert last.request == "Plan an hour.\nIn B-214, please.\nYes."
+    assert last.request == "Plan an hour.\n\nIn B-214, please.\n\nYes."
 
 
 @pytest.mark.req("B7", "B11")

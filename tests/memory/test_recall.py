@@ -789,6 +789,15 @@ def test_a_lesson_is_found_by_a_task_in_a_field_of_json(
     assert texts(book.recall(again)) == [SOIL]
 
 
+@pytest.mark.req("D22")
+def test_the_fields_of_json_find_a_lesson_if_each_has_a_line_of_its_own(book: LessonBook) -> None:
+    def ticket(note: str) -> str:
+        return json.dumps({"queue": "triage", "priority": "low", "note": note, "language": "en"}, indent=2)
+
+    taught(book, ticket("the lamp does not switch on any more"), "run-1")
+    assert texts(book.recall(ticket("our card was charged twice this month"))) == [SOIL]
+
+
 @pytest.mark.req("D4")
 def test_a_lesson_is_found_by_each_of_two_similar_tasks_that_taught_it(book: LessonBook) -> None:
     tasks = [f"Plan when to water, weed and harvest the {beds} of our school" for beds in ("peas", "herbs by the gate")]

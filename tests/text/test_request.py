@@ -63,14 +63,14 @@ def test_a_short_task_is_all_request_and_so_is_one_seen_before() -> None:
     [
         ("Book a room for the budget talk.", ["Hello!"], "Book a room for the budget talk."),
         ("Yes.", [], "Yes."),
-        ("Yes.", ["4412", "Return my broken lamp.", "Hello!"], "Return my broken lamp.\n4412\nYes."),
+        ("Yes.", ["4412", "Return my broken lamp.", "Hello!"], "Return my broken lamp.\n\n4412\n\nYes."),
         (
             "Order #W2378156, for Petrov",
             ["Return my broken lamp."],
-            "Return my broken lamp.\nOrder #W2378156, for Petrov",
+            "Return my broken lamp.\n\nOrder #W2378156, for Petrov",
         ),
-        ("好的", ["请帮我预订一间会议室"], "请帮我预订一间会议室\n好的"),
-        ("ok", ["yes", "2", "no", "Return my broken lamp."], "no\n2\nyes\nok"),
+        ("好的", ["请帮我预订一间会议室"], "请帮我预订一间会议室\n\n好的"),
+        ("ok", ["yes", "2", "no", "Return my broken lamp."], "no\n\n2\n\nyes\n\nok"),
     ],
 )
 def test_a_brief_message_is_read_with_those_since_the_last_one_that_says_what_it_asks(

@@ -208,7 +208,7 @@ def request_for(run: Run) -> str:
     """What the user asks: the task, after the messages before it if it is brief, and the replies to questions."""
     before = messages_before(run)
     request = request_of(run.task, (message.text for message in reversed(before) if is_users_word(message)))
-    return "\n".join([request, *replies_in(run.messages[len(before) :])])
+    return "\n\n".join([request, *replies_in(run.messages[len(before) :])])
 
 
 def text_of(answer: Any, *, by_alias: bool = False) -> str:

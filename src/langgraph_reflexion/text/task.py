@@ -53,7 +53,7 @@ def request_of(task: str, earlier: Iterable[str]) -> str:
         if says_what(messages[-1]):
             break
         messages.append(message)
-    return "\n".join(reversed(messages))
+    return "\n\n".join(reversed(messages))
 
 
 def says_what(message: str) -> bool:
