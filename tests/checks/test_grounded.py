@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
 from langgraph_reflexion import Run, checks, create_reflexion_agent
 from langgraph_reflexion.checks import grounded, static_code
@@ -302,3 +303,15 @@ def test_most_wrong_held_out_answers_are_caught_with_few_false_alarms():
         assert caught / wrong >= 0.75
         answers += right + wrong
     assert answers >= 150
+
+
+@pytest.mark.req("E3")
+def test_a_number_follows_from_what_was_observed_for_the_question_and_not_from_earlier_questions() -> None:
+    def asked(question: str, *observed: str) -> list[AnyMessage]:
+        return [HumanMessage(question), *(ToolMessage(text, tool_call_id="1") for text in observed)]
+
+    before = asked("What did the two harbour shops sell last week?", "4312 and 2877")
+    for question, passed in (("And the total?", True), ("How much did all hotels at the lake earn in spring?", False)):
+        run = Run(task=question, messages=[*before, *asked(question)])
+        assert grounded()("It is 7189.", run).passed is passed
+        assert grounded()("It is 2877.", run).passed, "what was observed earlier counts as it is"

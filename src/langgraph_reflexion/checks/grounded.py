@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from langchain_core.messages import ToolMessage
@@ -112,28 +112,37 @@ def grounded() -> Check:
 
     What the user said and tools returned earlier in the conversation counts, too. They may be written differently: 1.2
     million for 1,200,000, 7 March 1876 for 1876-03-07, initials for a name. If the question asks for a computation, a
-    number may follow from the observed ones. In an answer of a few words every word must occur. The verdict names what
-    does not occur. No model is used.
+    number may follow from those in it and those observed since it was asked. In an answer of a few words every word
+    must occur. The verdict names what does not occur. No model is used.
     """
 
     def judge(answer: Any, run: Run) -> Waits[Verdict]:
         text = _cut_middle("\n".join(contents_of(answer)), MAX_ANSWER)
 
         # A long source takes a second, so the event loop does not read it.
-        unknown = yield in_thread(lambda: dict.fromkeys(_unknown_in(text, request_for(run), _source_of(run))), own=True)
+        unknown = yield in_thread(
+            lambda: dict.fromkeys(_unknown_in(text, request_for(run), *_sources_of(run))), own=True
+        )
         issues = [f"{claim} is neither in the question nor in the observations" for claim in unknown]
         return Verdict(passed=not issues, issues=issues)
 
     return Check("grounded", judge, reads_run=True)
 
 
-def _source_of(run: Run) -> str:
-    """The question, the observations and those earlier in the conversation, also with their escapes decoded."""
-    text = _cut_middle("\n".join([run.task, *run.observations]), MAX_SOURCE)
-    before = messages_before(run)
+def _sources_of(run: Run) -> tuple[str, str]:
+    """What was asked and observed since the user asked it, and what was said and observed earlier in the conversation,
+    also with their escapes decoded."""
+    request, before = request_for(run), messages_before(run)
+    asked = (i for i, message in enumerate(before) if request.startswith(f"{message.text}\n\n"))
+    start = max(asked, default=len(before))  # of a brief follow-up, the message that it continues
+    found = [readable(message) for message in before[start:] if isinstance(message, ToolMessage)]
     replies = [message for message in run.messages[len(before) :] if is_from_user(message)]
     earlier = [message for message in reversed(before) if is_from_user(message) or isinstance(message, ToolMessage)]
-    text += "\n" + "\n".join(map(readable, [*replies, *earlier]))[:MAX_EARLIER]
+    own = _cut_middle("\n".join([request, *run.observations, *found]), MAX_SOURCE)
+    return _with_unescaped(own), _with_unescaped("\n".join(map(readable, [*replies, *earlier]))[:MAX_EARLIER])
+
+
+def _with_unescaped(text: str) -> str:
     plain = unescaped(text)
     return text if plain == text else f"{text}\n{plain}"
 
@@ -143,9 +152,13 @@ def _cut_middle(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit * 3 // 4]}\n{text[-(limit // 4) :]}"
 
 
-def _unknown_in(answer: str, question: str, text: str) -> Iterator[str]:
-    """Yield each claim of the answer that the source does not contain, as the answer writes it."""
-    source = _Source(text)
+def _unknown_in(answer: str, question: str, text: str, earlier: str) -> Iterator[str]:
+    """Yield each claim of the answer that the sources do not contain, as the answer writes it.
+
+    No number is computed from `earlier` ones: in a long conversation, almost any number could be.
+    """
+    source = _Source(f"{text}\n{earlier}")
+    own = cache(lambda: _Source(text) if earlier else source)
     answer = _MARKUP.sub(" ", answer)
     is_short = len(answer.split()) <= SHORT_ANSWER
     quotes = [quote for match in _QUOTED.finditer(answer) if (quote := (match[1] or match[2]).strip())]
@@ -164,7 +177,8 @@ def _unknown_in(answer: str, question: str, text: str) -> Iterator[str]:
         claims = not number.in_words or number.value > 12 or is_short
         readings = [reading for reading in ((number.value,), number.also) if reading]
         if claims and not any(
-            all(source.has_number(value, is_computed, is_approximate) for value in reading) for reading in readings
+            all(source.has_number(value) or own().follows(value, is_computed, is_approximate) for value in reading)
+            for reading in readings
         ):
             yield number.text
     names = _german_names_in(rest) if is_german(rest) else _names_in(rest)
@@ -318,15 +332,15 @@ class _Source:
             return False
         return all(float(number) in self.numbers for number in date.numbers)
 
-    def has_number(self, value: float, is_computed: bool, is_approximate: bool) -> bool:
-        """Whether it has this number: exactly, in thousands or millions, approximately, or as a result of its own
-        numbers."""
-        if self._has(value):
-            return True
-        if len(f"{value:g}".replace(".", "").strip("0")) > 1 and any(
-            self._has(value * by) or self._has(value / by) for by in (1e3, 1e6)
-        ):
-            return True
+    def has_number(self, value: float) -> bool:
+        """Whether it has this number: exactly, or in thousands or millions."""
+        has_digits = len(f"{value:g}".replace(".", "").strip("0")) > 1
+        return self._has(value) or (
+            has_digits and any(self._has(value * by) or self._has(value / by) for by in (1e3, 1e6))
+        )
+
+    def follows(self, value: float, is_computed: bool, is_approximate: bool) -> bool:
+        """Whether it has this number approximately, or as a result of its own numbers."""
         if is_approximate and any(abs(value - n) <= 0.05 * n for n in self.numbers if n > 12 and not 1000 < n < 2100):
             return True
         return is_computed and self._is_computable(value)
