@@ -161,7 +161,7 @@ def _read(parts: Parts, state: State, reply: AIMessage, turn: str) -> Valid | In
         return Valid(Decision(action="finish", final=refusal), message, refused=True)
     # A reply with an id of ours came without one: another middleware wrote it, so no finish reason is expected.
     is_models = not str(reply.id).startswith(state["about"]["id"])
-    if cut := cut_off(reply, state["messages"] if is_models else ()):
+    if cut := cut_off(reply, state["messages"] if is_models else (), state["about"]["task_id"]):
         return Invalid("parse_error", cut)
     reply = with_ids(reply)
     decision = actor.protocol.read(reply)

@@ -202,7 +202,7 @@ def stopped_by_provider(reply: AIMessage) -> str:
     return blocked.lower() if isinstance(blocked, str) else min(_finish_reasons(reply) & _REFUSED, default="")
 
 
-def cut_off(reply: AIMessage, earlier: Sequence[AnyMessage]) -> str | None:
+def cut_off(reply: AIMessage, earlier: Sequence[AnyMessage], task_id: str | None = None) -> str | None:
     """Why a reply is incomplete, or None: it reached its length limit, or has no finish reason although one is
     expected.
 
@@ -219,7 +219,7 @@ def cut_off(reply: AIMessage, earlier: Sequence[AnyMessage]) -> str | None:
         return None
     provider = reply.response_metadata.get("model_provider")
     if provider is None:
-        earlier = earlier[start_of_run(earlier) :]
+        earlier = earlier[start_of_run(earlier, task_id) :]
     if provider in ("openai", "anthropic") or any(
         _finish_reasons(message)
         for message in reversed(earlier)

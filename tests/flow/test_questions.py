@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import tool
@@ -104,6 +106,18 @@ def test_a_reply_is_read_with_a_brief_follow_up_in_a_later_turn(protocol, desk):
     assert LessonBook(store).lessons() == []
     last, _ = LessonBook(store).episodes()
     assert last.request == "Plan an hour.\n\nIn B-214, please.\n\nYes."
+
+
+@pytest.mark.req("B7", "B13")
+def test_a_finish_reason_is_expected_after_the_reply_to_a_question_if_the_run_had_one_before_it():
+    torn = {"thought": "", "action": "finish", "tool": None, "tool_input": None, "final": "11:00 in room 1"}
+    cut = AIMessage(json.dumps(torn), response_metadata={"finish_reason": None})
+    model = RoleModel([ask("Which Tuesday?"), cut, say("11:00 in room 12")])
+    agent = create_reflexion_agent(model, controls=["ask_user"], protocol="json", checkpointer=InMemorySaver())
+    agent.invoke({"messages": [("user", "Plan an hour.")]}, THREAD)
+    outcome = agent.invoke(Command(resume="The next one."), THREAD)["outcome"]
+    assert [failure.signal for failure in outcome.failures] == ["parse_error"]
+    assert outcome.answer == "11:00 in room 12"
 
 
 @pytest.mark.req("B7", "B11")
