@@ -19,7 +19,7 @@ from langgraph_reflexion.nodes.models.calling import raise_control_flow
 from langgraph_reflexion.nodes.models.prompt import failure_number, with_failure_turn
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.schemas import Failure
-from langgraph_reflexion.state import Recalled, State, Update, is_users_word, start_of_run, task_in
+from langgraph_reflexion.state import Recalled, State, Update, replied_to, start_of_run, task_in
 from langgraph_reflexion.text.likeness import likeness
 from langgraph_reflexion.text.task import request_of
 
@@ -86,8 +86,7 @@ def choose_shown(policy: MemoryPolicy, state: State, lessons: Selection, step: i
 def request_in(state: State) -> str:
     """What the user asks in this run, in more words than the task if that is a brief follow-up."""
     messages = state["messages"]
-    earlier = reversed(messages[: start_of_run(messages, state["about"]["task_id"])])
-    return request_of(task_in(state), (message.text for message in earlier if is_users_word(message)))
+    return request_of(task_in(state), replied_to(messages[: start_of_run(messages, state["about"]["task_id"])]))
 
 
 def has_failed(recalled: Recalled, failures: Sequence[Failure]) -> bool:

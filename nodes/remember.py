@@ -41,6 +41,7 @@ from langgraph_reflexion.state import (
     is_from_user,
     is_persons_reply,
     is_users_word,
+    replied_to,
     start_of_run,
     task_in,
     whole_conversation,
@@ -293,12 +294,10 @@ def _task_taught_by(state: State) -> str:
     if not failures or failures[0].signal != "feedback" or failures[0].evidence != task_in(state).strip():
         # A brief reply is a detail of the task, such as a number. A longer one may be a rule that is worth saving.
         return "\n\n".join([request_in(state), *(text for text in replies_in(messages[start:]) if not says_what(text))])
-    earlier = (
-        message.text
-        for message in reversed(messages[:start])
-        if is_users_word(message) and not str(message.id).endswith(FEEDBACK_END)
-    )
-    return request_of(next(earlier, ""), earlier)
+    for i in range(start - 1, -1, -1):
+        if is_users_word(messages[i]) and not str(messages[i].id).endswith(FEEDBACK_END):
+            return request_of(messages[i].text, replied_to(messages[:i]))
+    return ""
 
 
 def _first_origin(parts: Parts, state: State, failure: Failure) -> Origin:

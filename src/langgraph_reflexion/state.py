@@ -7,7 +7,7 @@ failures, the private fields stay small: they do not grow with its steps.
 The annotations are real types, not strings, because LangGraph reads them again for every route of every agent.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, Self, cast, get_origin, get_type_hints
 
@@ -279,6 +279,9 @@ CHANNELS = (*Channels.__annotations__,)
 FEEDBACK_END = "-feedback"
 """The end of the id of a message that `begin` makes of the user's feedback."""
 
+QUESTION_NEAR_END = 300
+"""Characters at the end of an answer in which a question asks the user to reply."""
+
 SET_BY_BEGIN = ("about", "tally", "resumed_at")
 """The fields of `run` that `begin` always writes."""
 
@@ -382,6 +385,22 @@ def is_persons_reply(message: AnyMessage) -> bool:
 def is_users_word(message: AnyMessage) -> bool:
     """Whether the user, or another person, wrote this: a message, or the reply to a question."""
     return is_from_user(message) or (is_persons_reply(message) and getattr(message, "status", None) != "error")
+
+
+def replied_to(messages: Sequence[AnyMessage]) -> Iterator[str]:
+    """What the user said up to a new message, newest first, as long as the agent asked for what came after it.
+
+    Two messages in a row belong together.
+    """
+    asked: bool | None = None
+    for message in reversed(messages):
+        if is_users_word(message):
+            if asked is False:
+                return
+            yield message.text
+            asked = True if isinstance(message, ToolMessage) else None
+        elif asked is None and isinstance(message, AIMessage):
+            asked = any(mark in message.text[-QUESTION_NEAR_END:] for mark in "?？؟")
 
 
 def task_of(messages: Sequence[AnyMessage]) -> str:

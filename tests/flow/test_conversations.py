@@ -51,6 +51,22 @@ def test_a_message_that_says_what_it_asks_is_not_read_with_the_ones_before_it(st
     assert not conversation(agent, REQUEST, "How will the weather be at the coast tomorrow?")["outcome"].lessons_used
 
 
+@pytest.mark.req("D4", "D5")
+@pytest.mark.parametrize("command", ["Scan page 4.", "And the weather?", "停止"])
+def test_a_brief_message_after_an_answer_is_a_request_of_its_own(store, command):
+    LessonBook(store).add(LESSON)
+    agent = agent_with(RoleModel([say("Booked for Tuesday."), say("Done.")]), store)
+    assert not conversation(agent, REQUEST, command)["outcome"].lessons_used
+
+
+@pytest.mark.req("D4")
+def test_two_messages_in_a_row_belong_together(store):
+    known = LessonBook(store).add(LESSON).kept
+    agent = agent_with(RoleModel([say("Booked.")]), store)
+    result = agent.invoke({"messages": [("user", REQUEST), ("user", "For 3 May, please.")]}, THREAD)
+    assert result["outcome"].lessons_used == [known.id]
+
+
 @pytest.mark.req("D4", "D2")
 def test_a_lesson_from_a_follow_up_is_found_by_the_request_and_not_by_the_follow_up(store, desk):
     desk.answers = lambda query: LookupError("dates are unknown here") if "2026" in query else "eleven is free"

@@ -18,7 +18,7 @@ from langgraph_reflexion.nodes.models.response_format import ResponseFormat
 from langgraph_reflexion.nodes.remember import replies_in
 from langgraph_reflexion.nodes.verdicts import NamedCheck, named_checks
 from langgraph_reflexion.schemas import Run, Verdict
-from langgraph_reflexion.state import is_from_user, is_users_word
+from langgraph_reflexion.state import is_from_user, replied_to
 from langgraph_reflexion.text.json_text import texts_and_numbers_in
 from langgraph_reflexion.text.task import request_of
 from langgraph_reflexion.text.tokens import normalize
@@ -207,7 +207,7 @@ def messages_before(run: Run) -> Sequence[AnyMessage]:
 def request_for(run: Run) -> str:
     """What the user asks: the task, after the messages before it if it is brief, and the replies to questions."""
     before = messages_before(run)
-    request = request_of(run.task, (message.text for message in reversed(before) if is_users_word(message)))
+    request = request_of(run.task, replied_to(before))
     return "\n\n".join([request, *replies_in(run.messages[len(before) :])])
 
 
