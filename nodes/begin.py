@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from langchain_core.messages import HumanMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
@@ -42,14 +44,14 @@ def begin(parts: Parts, state: State, config: RunnableConfig) -> Update:
     # Refuse what does not fit the caller's schema before any call.
     parts.actor.view.select({**state, "messages": given})
     now, run, outcome = parts.budget.now(), run_id(config), state.get("outcome")
-    if outcome is not None and outcome.run_id.startswith(run):
-        # The config of the last run again: its messages, and its record in memory, would be replaced.
-        run = f"{run}-{len(given)}"
+    last = state.get("about")
+    if last is not None and (again := re.fullmatch(f"{re.escape(run)}(?:-([0-9]+))?", last["id"])):
+        # The config of the last run again: its messages, and its record in memory, would be replaced, if it has ended.
+        run = f"{run}-{int(again[1] or 1) + 1}" if outcome is not None else last["id"]
     conversation = given
     if feedback and not isinstance(given[-1], HumanMessage):
         conversation = [*given, HumanMessage(feedback, id=f"{run}{FEEDBACK_END}")]
     # If a run that began with feedback did not end, the feedback that is given again is about the same run.
-    last = state.get("about")
     before = outcome.run_id if outcome is not None else last.get("before") if last else None
     task = next((message for message in reversed(conversation) if is_from_user(message)), None)
     update: Update = {

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, RemoveMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel
@@ -78,6 +78,25 @@ def test_a_config_with_a_run_id_can_be_used_for_each_turn_of_a_conversation(desk
     ids = [result["outcome"].run_id for result in results]
     assert ids[0] == str(config["run_id"])
     assert len(set(ids)) == len(ids), "each has a record of its own in memory"
+
+
+@pytest.mark.req("I1", "I7")
+def test_a_run_id_given_again_is_not_used_twice_where_messages_are_removed_or_a_turn_raised(way):
+    model = RoleModel([say("One."), say("Two."), WrongKeyError("wrong key"), say("Four."), say("Five.")])
+    agent = make_agent(way, model, [], checkpointer=InMemorySaver())
+    config = {**THREAD, "run_id": uuid4()}
+
+    def turn():
+        id = agent.invoke({"messages": [("user", "Is it so?")]}, config)["outcome"].run_id
+        messages = agent.get_state(THREAD).values["messages"]
+        agent.update_state(THREAD, {"messages": [RemoveMessage(id=message.id) for message in messages]})
+        return id
+
+    ids = [turn(), turn()]
+    with pytest.raises(WrongKeyError):
+        turn()
+    ids += [turn(), turn()]
+    assert ids == [str(config["run_id"]), *(f"{config['run_id']}-{n}" for n in (2, 3, 4))]
 
 
 @pytest.mark.req("I1", "I5", "B11")
