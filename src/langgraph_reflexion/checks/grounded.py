@@ -172,14 +172,16 @@ def _unknown_in(answer: str, question: str, text: str, earlier: str) -> Iterator
     dotted, rest = _DOTTED.findall(rest), _DOTTED.sub(" ", rest)
     yield from (name for name in dotted if name not in source.dotted)
     is_computed, is_approximate = bool(_COMPUTES.search(question)), bool(_APPROXIMATE.search(answer))
+
+    def has_number(value: float) -> bool:
+        may_follow = is_computed or is_approximate  # else the long text is not read again
+        return source.has_number(value) or (may_follow and own().follows(value, is_computed, is_approximate))
+
     for number in numbers_in(rest):
         # "First I looked it up" and "one of the two" claim no number.
         claims = not number.in_words or number.value > 12 or is_short
         readings = [reading for reading in ((number.value,), number.also) if reading]
-        if claims and not any(
-            all(source.has_number(value) or own().follows(value, is_computed, is_approximate) for value in reading)
-            for reading in readings
-        ):
+        if claims and not any(all(map(has_number, reading)) for reading in readings):
             yield number.text
     names = _german_names_in(rest) if is_german(rest) else _names_in(rest)
     unknown_names = [name for name in names if not source.has_name(name)]
