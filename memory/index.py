@@ -22,7 +22,7 @@ from langgraph.store.base import BaseStore, Item
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.items import TASKS, fingerprints
 from langgraph_reflexion.text.literals import MAX_TASK, literals_of, mask_secrets, names_of
-from langgraph_reflexion.text.task import EARLIER, LONG_TASK, says_what, sentences
+from langgraph_reflexion.text.task import EARLIER, LONG_TASK, own_words, says_what, sentences
 from langgraph_reflexion.text.tokens import characters, function_words, tokens, tokens_of_piece, word_set
 
 LOOKED_UP = 4000
@@ -349,12 +349,15 @@ def words_of(text: str, of_piece: Callable[[str], list[str]] = tokens_of_piece) 
 def task_words(task: str, earlier: Sequence[str]) -> str:
     """The words of a task's request, without its names, numbers and other details as far as they are recognized.
 
-    A long task has none without `earlier` tasks, because its request cannot be told from a template around it.
+    A long task has none without `earlier` tasks, because its request cannot be told from a template around it. Several
+    brief messages have none, because a command among them cannot be told from the user's name or password.
     """
     if len(task) >= LONG_TASK and len(earlier) < EARLIER:
         return ""
     parts = task[:MAX_TASK].split("\n\n")
     asks = next((i for i in range(len(parts), 0, -1) if says_what(parts[i - 1])), None)
+    if asks is None and sum(bool(own_words(part)) for part in parts) > 1:
+        return ""
     task = "\n\n".join(parts[:asks])  # brief follow-ups at its end (`request_of`) add nothing
     request = " ".join(text for text, share in sentences(mask_secrets(task), earlier) if share == 1)
     # In JSON, a text between quotation marks may have line breaks.

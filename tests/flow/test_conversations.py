@@ -189,3 +189,16 @@ def test_what_the_agent_itself_said_earlier_supports_nothing(store):
     model = RoleModel([say("Room 77 is free."), say("I booked room 77.")] * 3, reflection())
     agent = agent_with(model, store, checks=[grounded()], limits=Limits(max_attempts=1))
     assert conversation(agent, "Find a room.", "Book it.")["outcome"].status == "failure"
+
+
+@pytest.mark.req("K5")
+@pytest.mark.parametrize("details", [("lopez",), ("Müller", "swordfish"), ("4412", "Priya")])
+def test_no_name_or_password_that_a_user_replied_is_kept_with_a_lesson(store, details):
+    replies = [say("Who are you?"), *(say("And?") for _ in details[1:]), say("bad"), say("Done.")]
+    model = RoleModel(replies, reflection("Ask again.", memory_to_write=[MEMO]))
+    checks = [rule(lambda answer: answer != "bad", "it is bad")]
+    outcome = conversation(agent_with(model, store, checks=checks), "refund", *details)["outcome"]
+    assert outcome.lessons_written
+    exported = "".join(str(item.value) for item in store.search((*LessonBook(store).namespace, "lessons"))).lower()
+    assert "ask again" in exported
+    assert not [word for word in details if word.lower() in exported]

@@ -57,11 +57,14 @@ def request_of(task: str, earlier: Iterable[str]) -> str:
 
 
 def says_what(message: str) -> bool:
-    """Whether a message has words of its own: function words, names, numbers and other details do not count."""
-    if len(message) >= LONG_TASK:
-        return True
-    details = set(tokens(" ".join([*literals_of(message), *names_of(message)])))
-    return sum(not word.isdecimal() for word in {*tokens(message)} - details) >= OWN_WORDS
+    """Whether a message has enough words of its own to say by itself what the user asks."""
+    return len(message) >= LONG_TASK or len(own_words(message)) >= OWN_WORDS
+
+
+def own_words(message: str) -> set[str]:
+    """The words of a message that are no function words, names, numbers or other details."""
+    details = tokens(" ".join([*literals_of(message), *names_of(message)]))
+    return {word for word in tokens(message) if not word.isdecimal()}.difference(details)
 
 
 def sentences(task: str, earlier: Sequence[str] = ()) -> list[tuple[str, float]]:
