@@ -143,3 +143,9 @@ def test_warnings_about_the_code_are_ignored_also_in_many_threads_and_the_filter
     with ThreadPoolExecutor(8) as pool:
         assert all(verdict.passed for verdict in pool.map(lambda _: verdict_on(code), range(300)))
     assert warnings.filters == before
+
+
+@pytest.mark.req("E3")
+def test_the_issue_names_the_answer_as_the_place_of_an_error():
+    issues = [verdict_on(code).issues for code in ("x = (", "return 5")]
+    assert all("(<answer>, line 1)" in issue for (issue,) in issues)

@@ -52,7 +52,7 @@ def static_code(forbid: Iterable[str] = DANGEROUS) -> Check:
 def _issues(code: str, forbidden: Collection[str]) -> list[str]:
     try:
         with without_warnings():
-            tree = ast.parse(code)
+            tree = ast.parse(code, "<answer>")
             compile(tree, "<answer>", "exec", dont_inherit=True)
         if not tree.body:
             return ["there is no code in the answer"]
