@@ -7,6 +7,7 @@ failures, the private fields stay small: they do not grow with its steps.
 The annotations are real types, not strings, because LangGraph reads them again for every route of every agent.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, Self, cast, get_origin, get_type_hints
@@ -400,7 +401,7 @@ def replied_to(messages: Sequence[AnyMessage]) -> Iterator[str]:
             yield message.text
             asked = True if isinstance(message, ToolMessage) else None
         elif asked is None and isinstance(message, AIMessage):
-            asked = any(mark in message.text[-QUESTION_NEAR_END:] for mark in "?？؟")
+            asked = bool(re.search(r"\?(?!\w)|[？؟]", message.text[-QUESTION_NEAR_END:]))  # not in a URL or a pattern
 
 
 def task_of(messages: Sequence[AnyMessage]) -> str:

@@ -55,7 +55,7 @@ def test_a_message_that_says_what_it_asks_is_not_read_with_the_ones_before_it(st
 @pytest.mark.parametrize("command", ["Scan page 4.", "And the weather?", "停止"])
 def test_a_brief_message_after_an_answer_is_a_request_of_its_own(store, command):
     LessonBook(store).add(LESSON)
-    agent = agent_with(RoleModel([say("Booked for Tuesday."), say("Done.")]), store)
+    agent = agent_with(RoleModel([say("Booked for Tuesday: https://rooms.example/plan?day=2"), say("Done.")]), store)
     assert not conversation(agent, REQUEST, command)["outcome"].lessons_used
 
 
