@@ -417,17 +417,20 @@ def _likeness(index: Index, entry: Entry, words: frozenset[str], least: int) -> 
 def _for_failure(
     shelf: Shelf, weights: Mapping[str, float], usable: Callable[[Item], bool], failure: Failure
 ) -> Plan[dict[str, Fit]]:
-    """The lessons for exactly this failure first, then those whose words fit its message, of them those for failures of
-    this kind first."""
+    """The lessons for exactly this failure first, then those for failures of this kind whose words fit."""
     index = shelf.index
     evidence = f"{failure.tool or ''} {failure.evidence[:1000]}"
     near = yield from _similarities(shelf, evidence)
-    by_words = match(index, {word: _weight(word) for word in words_of(evidence)}, usable, near=near)
+    by_evidence = match(index, {word: _weight(word) for word in words_of(evidence)}, usable, near=near)
+    by_task = match(index, weights, usable)
     scores: dict[str, float] = {}
-    for key, score in by_words.items():
-        if score >= 1 and (entry := index.entries.get(key)) is not None:
-            trigger = trigger_in(entry.item.value)
-            alike = (trigger.get("signal"), trigger.get("tool")) == (failure.signal, failure.tool)
+    for key in {**by_evidence, **by_task}:
+        if (entry := index.entries.get(key)) is None:
+            continue
+        trigger = trigger_in(entry.item.value)
+        alike = (trigger.get("signal"), trigger.get("tool")) == (failure.signal, failure.tool)
+        score = max(by_evidence.get(key, 0.0), by_task.get(key, 0.0) if alike else 0.0)
+        if score >= 1:
             scores[key] = score / (score + 1) + alike
     keys = index.bound_to(failure.fingerprint) if failure.fingerprint else ()
     bound = {key: entry for key in keys if (entry := index.entries.get(key)) is not None}

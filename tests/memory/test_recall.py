@@ -135,6 +135,17 @@ def test_after_a_failure_of_that_sort_a_lesson_of_its_tool_comes_where_its_words
     assert full.recall("Compose a lullaby.", ["fetch"], other) == []
 
 
+def test_after_a_failure_of_that_sort_a_lesson_of_its_tool_comes_where_the_task_fits(full: LessonBook) -> None:
+    known = a_rule(
+        "Ask for fewer rows.", when="fetching the orders", trigger=Trigger(signal="tool_error", tool="fetch")
+    )
+    full.add(known)
+    generic = failure(evidence="it did not work", fingerprint="f|z")
+    assert texts(full.recall("Fetch the orders of May.", ["fetch"], generic)) == [known.text]
+    assert full.recall("Fetch the orders of May.", ["fetch", "paint"], failure(signal="loop", tool="paint")) == []
+    assert full.recall("Compose a lullaby.", ["fetch"], generic) == []
+
+
 @pytest.mark.req("D6")
 def test_recall_neither_repeats_nor_contradicts_the_lessons_of_the_run(full: LessonBook) -> None:
     task = "Propose a slot for the meeting that is not busy."
