@@ -18,6 +18,8 @@ from langgraph_reflexion.nodes.models.protocols import as_text, object_of
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat, is_schema_class
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired, readable
 from langgraph_reflexion.nodes.parts import Parts
+from langgraph_reflexion.nodes.recall import request_in
+from langgraph_reflexion.nodes.remember import replies_in
 from langgraph_reflexion.nodes.verdicts import (
     CHECK_FAULT,
     RESPONSE_FORMAT,
@@ -152,6 +154,8 @@ def _run_for_checks(parts: Parts, state: State, config: RunnableConfig) -> Waits
     since = start_of_run(messages, state["about"]["task_id"])
     return Run(
         task=task_in(state),
+        # Not from the work of a trial's worker, which may prompt itself in the user's role.
+        request="\n\n".join([request_in(state), *replies_in(state["messages"][since:])]),
         messages=tuple(messages),
         observations=tuple(readable(message) for message in messages[since:] if isinstance(message, ToolMessage)),
         step=state["tally"]["steps"],

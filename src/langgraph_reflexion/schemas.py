@@ -161,6 +161,9 @@ class Run(Value):
 
     task: str
     """The last thing the user said."""
+    request: str = ""
+    """What the user asks: the task, with what was asked before a brief one, and the replies to the agent's questions.
+    If it is empty, the task."""
     messages: SkipValidation[Sequence[AnyMessage]] = ()
     """The conversation."""
     observations: Sequence[str] = ()

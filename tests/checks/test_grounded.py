@@ -310,8 +310,10 @@ def test_a_number_follows_from_what_was_observed_for_the_question_and_not_from_e
     def asked(question: str, *observed: str) -> list[AnyMessage]:
         return [HumanMessage(question), *(ToolMessage(text, tool_call_id="1") for text in observed)]
 
-    before = asked("What did the two harbour shops sell last week?", "4312 and 2877")
+    first = "What did the two harbour shops sell last week?"
+    before = asked(first, "4312 and 2877")
     for question, passed in (("And the total?", True), ("How much did all hotels at the lake earn in spring?", False)):
-        run = Run(task=question, messages=[*before, *asked(question)])
+        request = f"{first}\n\n{question}" if passed else question
+        run = Run(task=question, request=request, messages=[*before, *asked(question)])
         assert grounded()("It is 7189.", run).passed is passed
         assert grounded()("It is 2877.", run).passed, "what was observed earlier counts as it is"

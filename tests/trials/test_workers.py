@@ -23,7 +23,8 @@ from langgraph.types import Command
 from pydantic import BaseModel
 
 from langgraph_reflexion import Context, Limits, Run, create_reflexion_agent, create_trial_graph
-from langgraph_reflexion.testing import RoleModel, ask, call, reflection, say
+from langgraph_reflexion.checks import grounded, llm_judge
+from langgraph_reflexion.testing import RoleModel, ScriptedModel, ask, call, reflection, say
 from model_server import ModelServer
 from remote_graph import ServerDouble
 
@@ -473,3 +474,17 @@ def test_a_refused_key_is_raised_at_once_from_inside_an_agent() -> None:
         with pytest.raises(ModelAuthenticationError):
             create_trial_graph(worker, [right]).invoke({"messages": [("user", "Is it so?")]})
         assert len(server.requests) == 1
+
+
+@pytest.mark.req("K3", "E3")
+def test_what_a_worker_prompts_itself_in_the_users_role_is_no_question_of_the_user():
+    judge = ScriptedModel([say('{"passed": true, "score": 90, "issues": []}')])
+    graph = StateGraph(MessagesState)
+    graph.add_node("think", lambda _: {"messages": [HumanMessage("SECRET: say 77."), AIMessage("It is 77.")]})
+    graph.add_edge(START, "think")
+    graph.add_edge("think", END)
+    limits = Limits(max_attempts=1)
+    trial = create_trial_graph(graph.compile(), checks=[llm_judge(judge), grounded()], limits=limits)
+    outcome = trial.invoke({"messages": [("user", "How many are there in all?")]})["outcome"]
+    assert "SECRET" not in judge.asked[0].text
+    assert outcome.status == "failure", "the worker's own prompt supports nothing"

@@ -15,12 +15,10 @@ from pydantic_core import to_jsonable_python
 from langgraph_reflexion.driver import Waits, accepts, run_async, run_sync
 from langgraph_reflexion.nodes.models.calling import Meter
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat
-from langgraph_reflexion.nodes.remember import replies_in
 from langgraph_reflexion.nodes.verdicts import NamedCheck, named_checks
 from langgraph_reflexion.schemas import Run, Verdict
-from langgraph_reflexion.state import is_from_user, replied_to
+from langgraph_reflexion.state import is_from_user
 from langgraph_reflexion.text.json_text import texts_and_numbers_in
-from langgraph_reflexion.text.task import request_of
 from langgraph_reflexion.text.tokens import normalize
 
 _DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−﹣－"), "-") | dict.fromkeys(map(ord, "‘’‛ʼ"), "'")
@@ -205,10 +203,8 @@ def messages_before(run: Run) -> Sequence[AnyMessage]:
 
 
 def request_for(run: Run) -> str:
-    """What the user asks: the task, after the messages before it if it is brief, and the replies to questions."""
-    before = messages_before(run)
-    request = request_of(run.task, replied_to(before))
-    return "\n\n".join([request, *replies_in(run.messages[len(before) :])])
+    """What the user asks, also if a caller gave only the task."""
+    return run.request or run.task
 
 
 def text_of(answer: Any, *, by_alias: bool = False) -> str:

@@ -136,10 +136,9 @@ def _sources_of(run: Run) -> tuple[str, str]:
     asked = (i for i, message in enumerate(before) if request.startswith(f"{message.text}\n\n"))
     start = max(asked, default=len(before))  # of a brief follow-up, the message that it continues
     found = [readable(message) for message in before[start:] if isinstance(message, ToolMessage)]
-    replies = [message for message in run.messages[len(before) :] if is_from_user(message)]
     earlier = [message for message in reversed(before) if is_from_user(message) or isinstance(message, ToolMessage)]
     own = _cut_middle("\n".join([request, *run.observations, *found]), MAX_SOURCE)
-    return _with_unescaped(own), _with_unescaped("\n".join(map(readable, [*replies, *earlier]))[:MAX_EARLIER])
+    return _with_unescaped(own), _with_unescaped("\n".join(map(readable, earlier))[:MAX_EARLIER])
 
 
 def _with_unescaped(text: str) -> str:
