@@ -64,20 +64,21 @@ def test_a_lesson_in_the_words_of_a_persons_reply_is_kept(protocol):
     assert [lesson.status for lesson in LessonBook(store).lessons() if lesson.text == rule] == ["candidate"]
 
 
-@pytest.mark.req("D25", "B11")
-def test_a_lesson_that_names_a_detail_of_a_persons_reply_retells_the_task(protocol, desk):
+def agent_for_a_room(desk, store, protocol, *turns):
+    """An agent whose call for room B-214 fails, and that then wants to remember this room."""
     desk.answers = lambda query: LookupError("no such room") if query == "B-214" else "eleven is free"
     memo = {"kind": "rule", "text": "Look up room B-214 by its floor.", "when": "planning an hour", "tags": []}
-    turns = [ask("Which room?"), call("search", query="B-214"), call("search", query="214"), say("11:00")]
-    store = InMemoryStore()
-    agent = create_reflexion_agent(
-        RoleModel(turns, reflection("Leave out the letter.", memory_to_write=[memo])),
-        [desk.search],
-        controls=["ask_user"],
-        protocol=protocol,
-        checkpointer=InMemorySaver(),
-        store=store,
+    calls = [call("search", query="B-214"), call("search", query="214"), say("11:00")]
+    model = RoleModel([*turns, *calls], reflection("Leave out the letter.", memory_to_write=[memo]))
+    return create_reflexion_agent(
+        model, [desk.search], controls=["ask_user"], protocol=protocol, checkpointer=InMemorySaver(), store=store
     )
+
+
+@pytest.mark.req("D25", "B11")
+def test_a_lesson_that_names_a_detail_of_a_persons_reply_retells_the_task(protocol, desk):
+    store = InMemoryStore()
+    agent = agent_for_a_room(desk, store, protocol, ask("Which room?"))
     agent.invoke({"messages": [("user", "Plan an hour.")]}, THREAD)
     outcome = agent.invoke(Command(resume="In B-214, please."), THREAD)["outcome"]
     assert len(outcome.reflections) == 1
@@ -86,19 +87,8 @@ def test_a_lesson_that_names_a_detail_of_a_persons_reply_retells_the_task(protoc
 
 @pytest.mark.req("D25", "B11")
 def test_a_reply_is_read_with_a_brief_follow_up_in_a_later_turn(protocol, desk):
-    desk.answers = lambda query: LookupError("no such room") if query == "B-214" else "eleven is free"
-    memo = {"kind": "rule", "text": "Look up room B-214 by its floor.", "when": "planning an hour", "tags": []}
-    asked = [ask("Which room?"), say("B-214, is that right?")]
-    turns = [call("search", query="B-214"), call("search", query="214"), say("11:00")]
     store = InMemoryStore()
-    agent = create_reflexion_agent(
-        RoleModel([*asked, *turns], reflection("Leave out the letter.", memory_to_write=[memo])),
-        [desk.search],
-        controls=["ask_user"],
-        protocol=protocol,
-        checkpointer=InMemorySaver(),
-        store=store,
-    )
+    agent = agent_for_a_room(desk, store, protocol, ask("Which room?"), say("B-214, is that right?"))
     agent.invoke({"messages": [("user", "Plan an hour.")]}, THREAD)
     agent.invoke(Command(resume="In B-214, please."), THREAD)
     outcome = agent.invoke({"messages": [("user", "Yes.")]}, THREAD)["outcome"]
