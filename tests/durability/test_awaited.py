@@ -96,8 +96,8 @@ async def test_no_call_of_ours_blocks_the_event_loop(make: Make, thread: Thread,
 @pytest.mark.parametrize("work", ["add", "credit"])
 async def test_a_long_task_and_long_errors_are_not_read_on_the_event_loop(work: str) -> None:
     book = LessonBook(InMemoryStore(), ("team",))
-    long = "Compare the depots of the valley with those on the coast, line by line. " * 3_000
-    failures = [Failure(signal="tool_error", evidence=long[:8_000], fingerprint=f"mark {i}") for i in range(30)]
+    long = "Compare the depots of the valley with those on the coast, line by line. " * 700
+    failures = [Failure(signal="tool_error", evidence=long[:4_000], fingerprint=f"mark {i}") for i in range(9)]
     shares = []
     for run in ("first", "second", "third", "fourth"):  # the first compiles patterns, and one may collect garbage
         on_the_loop, everywhere = time.thread_time(), time.process_time()
