@@ -69,6 +69,8 @@ _PATTERNS = tuple(
         (ENCODED, r"(?<![\w/+])(?=[A-Za-z0-9+/]{40})(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*[A-Z])(?=[A-Za-z0-9+/]*\d)[A-Za-z0-9+/]{40,}={0,2}|(?:\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|&#x?[0-9a-f]+;|%[0-9a-f]{2}){4,}"),
     )
 )  # fmt: skip
+_SPACES = re.compile(r"\s{9,}")
+"""White space in which the patterns would take long."""
 _FRAME = lazy_pattern(
     r"\n\s*(?:</?[\w-]{1,40}[^>\n]{0,200}>|#{1,6} |[-=_*~]{3,}|\[/?\w[^\]\n]{0,200}\]\s*$)|^\s*(?:#{1,6} |[-=]{3,})",
     re.MULTILINE,
@@ -98,14 +100,13 @@ def suspicion(text: str) -> str | None:
         return "it is too long to be checked"
     if INVISIBLE.search(text):
         return HIDDEN
-    text = _without_spaces(2, _OTHER_BREAKS.sub("\n", text))
     plain = visible(text)
-    if reason := _imitation(text) or (_imitation(plain) if plain != text else None):
+    if reason := _imitation(plain):
         return reason
     if next(decoded(text), None) is not None:
         return ENCODED
     for other in readings(plain):
-        if reason := _imitation(_without_spaces(9, other), disguised=True):
+        if reason := _imitation(other, disguised=True):
             return f"in disguise, {reason}"
     return None
 
@@ -124,12 +125,8 @@ def all_texts(lesson: Lesson) -> list[str]:
     return [text for value in values for text in (value if isinstance(value, list) else [value]) if text]
 
 
-def _without_spaces(long: int, text: str) -> str:
-    """The text with one space or line break for a `long` stretch of white space, in which patterns would take long."""
-    return re.sub(rf"\s{{{long},}}", lambda space: "\n" if "\n" in space.group() else " ", text)
-
-
 def _imitation(text: str, *, disguised: bool = False) -> str | None:
+    text = _SPACES.sub(lambda space: "\n" if "\n" in space[0] else " ", text)
     patterns = _PATTERNS_OF_DISGUISES if disguised else _PATTERNS
     found = next((reason for reason, pattern in patterns if pattern.search(text)), None)
     if found is None:
