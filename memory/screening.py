@@ -16,7 +16,6 @@ import base64
 import binascii
 import codecs
 import re
-import string
 import unicodedata
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -78,8 +77,6 @@ _FRAME = lazy_pattern(
 _CODE_BLOCK = lazy_pattern(r"^[ \t]*```[\w+-]*\n(?:(?![ \t]*```).*\n)*[ \t]*```[ \t]*$", re.MULTILINE)
 """A block with no other fence in it, so that nothing seems to be in a block that a reader takes for ended."""
 _FENCE = lazy_pattern(r"^\s*`{3,}[^`\n]*$", re.MULTILINE)
-_PATTERNS_OF_DISGUISES = tuple(found for found in _PATTERNS if found[0] not in (LINK, ENCODED))
-"""For other readings of a text, in which links and encodings mean nothing."""
 _SQUASHED_DROP = lazy_pattern(
     r"(?:ignore|disregard|forget|override)(?:all|any|the|your|every)*(?:previous|prior|above|earlier|preceding)(?:system)?(?:instructions?|prompts?|rules|guidelines)"
 )
@@ -106,7 +103,7 @@ def suspicion(text: str) -> str | None:
     if next(decoded(text), None) is not None:
         return ENCODED
     for other in readings(plain):
-        if reason := _imitation(other, disguised=True):
+        if reason := _imitation(other):
             return f"in disguise, {reason}"
     return None
 
@@ -125,17 +122,14 @@ def all_texts(lesson: Lesson) -> list[str]:
     return [text for value in values for text in (value if isinstance(value, list) else [value]) if text]
 
 
-def _imitation(text: str, *, disguised: bool = False) -> str | None:
+def _imitation(text: str) -> str | None:
     text = _SPACES.sub(lambda space: "\n" if "\n" in space[0] else " ", text)
-    patterns = _PATTERNS_OF_DISGUISES if disguised else _PATTERNS
-    found = next((reason for reason, pattern in patterns if pattern.search(text)), None)
-    if found is None:
-        prose = _CODE_BLOCK.sub("code", text)  # code has comments and lists on lines of their own
-        if _FRAME.search(prose) or (not disguised and _FENCE.search(prose)):
-            return FORGES
-    if found is None and _SQUASHED_DROP.search(re.sub(r"[^a-z]", "", text.lower())):
-        return DROPS
-    return found
+    if found := next((reason for reason, pattern in _PATTERNS if pattern.search(text)), None):
+        return found
+    prose = _CODE_BLOCK.sub("code", text)  # code has comments and lists on lines of their own
+    if _FRAME.search(prose) or _FENCE.search(prose):
+        return FORGES
+    return DROPS if _SQUASHED_DROP.search(re.sub(r"[^a-z]", "", text.lower())) else None
 
 
 # ---------------------------------------------------------------- text in disguise
@@ -159,11 +153,8 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _DIGITS_FOR_LETTERS = str.maketrans("01345789@$!+", "oieastbgasit")
 _LETTER = re.compile(r"[^\W\d_]")
 _MIXED = lazy_pattern(r"[\w@$!+]+")
-_SPELLED_OUT = lazy_pattern(r"\b\w(?: {1,4}\w\b){4,}|\b[^\W\d](?:[-._*|][^\W\d]\b){3,}")
-_ENCODED = lazy_pattern(r"[A-Za-z0-9+/_-]{12,}={0,2}")
-_CHARACTER_CODES = lazy_pattern(r"\b\d{2,3}(?:[ ,]{1,2}\d{2,3}){7,}\b")
+_ENCODED = lazy_pattern(r"[A-Za-z0-9+/]{12,}={0,2}")
 _UNSPACED = lazy_pattern(rf"[{UNSPACED}]{{4}}")
-_ATBASH = str.maketrans(string.ascii_letters, string.ascii_lowercase[::-1] + string.ascii_uppercase[::-1])
 
 
 def visible(text: str) -> str:
@@ -179,14 +170,10 @@ def _bare(text: str) -> str:
 
 
 def decoded(text: str) -> Iterator[str]:
-    """The text of stretches in base 64, 32 or 16 and of rows of character codes, if it contains words."""
-    for codes in _CHARACTER_CODES.finditer(text):
-        read = "".join(chr(int(code)) for code in codes.group().replace(",", " ").split())
-        if " " in read.strip() and read.isprintable():
-            yield read
+    """The text of stretches in base 64 or 16, if it contains words."""
     for stretch in _ENCODED.finditer(text):
         encoded = stretch.group().rstrip("=")
-        for decode in (_base64, _base32, bytes.fromhex):
+        for decode in (_base64, bytes.fromhex):
             try:
                 read = decode(encoded).decode("utf-8")
             except (ValueError, binascii.Error):
@@ -196,32 +183,21 @@ def decoded(text: str) -> Iterator[str]:
 
 
 def readings(text: str) -> Iterator[str]:
-    """Other ways to read a visible text: unescaped, spelled out, digits for letters, shifted letters, backwards."""
-    spelled = _SPELLED_OUT.sub(lambda found: re.sub(r"(?<=\w)[ ._*|-](?=\w)", "", found.group()), text)
+    """Other ways to read a visible text: unescaped, digits for letters, shifted letters.
+
+    Spelled out, in CamelCase, backwards, in base 32, as character codes or with the alphabet reversed, one or two of
+    the 1,324 attacks of benchmarks/redteam.py pass each.
+    """
     # A number stays; in a word, digits and signs may stand for letters.
     letters = _MIXED.sub(
         lambda found: found[0].translate(_DIGITS_FOR_LETTERS) if _LETTER.search(found[0]) else found[0], text
     )
-    apart = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=\w)[_/-]+(?=\w)", " ", text)
-    others = (
-        unescaped(text),
-        spelled,
-        letters,
-        apart,
-        codecs.encode(text, "rot13"),
-        text[::-1],
-        text.translate(_ATBASH),
-    )
+    others = (unescaped(text), letters, codecs.encode(text, "rot13"))
     yield from (other for other in dict.fromkeys(others) if other != text)
 
 
 def _base64(encoded: str) -> bytes:
-    altchars = b"-_" if set(encoded) & set("-_") else None
-    return base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=altchars)
-
-
-def _base32(encoded: str) -> bytes:
-    return base64.b32decode(encoded + "=" * (-len(encoded) % 8))
+    return base64.b64decode(encoded + "=" * (-len(encoded) % 4))
 
 
 # ---------------------------------------------------------------- copies
@@ -332,8 +308,7 @@ class Foreign:
         if not self._foreign.units:
             return None
         plain = visible(text)
-        disguised = (*decoded(plain), *readings(plain), *readings(text))
-        return COPIED if any(map(self._is_copy, dict.fromkeys((plain, *map(visible, disguised))))) else None
+        return COPIED if any(map(self._is_copy, dict.fromkeys((plain, *map(visible, readings(text)))))) else None
 
     def _is_copy(self, text: str) -> bool:
         parts = [self._words(part) for sentence in _SENTENCE.split(text) for part in _clauses(sentence)]
