@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text import hash_of, lazy_pattern
-from langgraph_reflexion.text.tokens import EDGE, MARKS, PARTICLES, STOP_WORDS, UNSPACED, stem, unescaped
+from langgraph_reflexion.text.tokens import EDGE, MARKS, STOP_WORDS, UNSPACED, stem, unescaped
 
 _DROP = r"\b(?<!never )(?<!not )(?<!n't )(?:ignore|disregard|forget|override|bypass|discard|(?:do not|don't) (?:follow|obey)|stop (?:following|obeying))\b"
 _EARLIER = (
@@ -260,9 +260,8 @@ _INLINE = re.compile(
     r"|\[([^\[\]\n]*)\]\([^()\s]*\)|\[\d{1,3}\]",
     re.IGNORECASE,
 )
-"""Marks within a sentence: HTML tags (any other tag ends it), Markdown links, whose words stay, and footnotes."""
-
-_STOPS = STOP_WORDS | PARTICLES
+"""Marks within a sentence: HTML tags (any other tag ends it), Markdown links, whose words stay, and footnotes. With a
+link and another mark in each attack of benchmarks/redteam.py, 0.3 % pass, and 1.5 % without this."""
 
 
 class _Unit(NamedTuple):
@@ -343,7 +342,7 @@ class Foreign:
 
 
 def _weight(words: Iterable[str]) -> float:
-    return sum(STOP_WEIGHT if word in _STOPS else 1.0 if len(word) > 1 or word.isascii() else 0.5 for word in words)
+    return sum(STOP_WEIGHT if word in STOP_WORDS else 1.0 if len(word) > 1 or word.isascii() else 0.5 for word in words)
 
 
 def _near(words: Sequence[str], index: _Index) -> Iterator[_Unit]:
@@ -382,7 +381,10 @@ def _is_equal(clause: set[str], weight: float, unit: _Unit) -> bool:
 
 
 def _shared_run(text: _Text, unit: Sequence[str]) -> list[str]:
-    """The words in the longest stretch of a text that are neighbours as in a foreign sentence."""
+    """The words in the longest stretch of a text that are neighbours as in a foreign sentence.
+
+    Of 300 plans of twelve honest sentences beside other attacks, 11 seem copied, and 146 if all stretches count.
+    """
     neighbours = {(word, other) for i, word in enumerate(unit) for other in unit[i + 1 : i + 1 + REACH]}
     found = sorted(place for word in set(unit) for place in text.places.get(word, ()))
     linked: set[int] = set()
@@ -401,8 +403,8 @@ def _shared_run(text: _Text, unit: Sequence[str]) -> list[str]:
 def _units(texts: Iterable[str]) -> Iterator[str]:
     """Each sentence of these texts, decoded too, and each of its clauses."""
     for given in _parts(texts):
-        text, plain = visible(given), visible(unescaped(given))
-        for version in dict.fromkeys((text, plain, _INLINE.sub(r"\1", plain), *map(visible, decoded(text)))):
+        plain = visible(unescaped(given))
+        for version in dict.fromkeys((plain, _INLINE.sub(r"\1", plain), *map(visible, decoded(plain)))):
             for sentence in _SENTENCE.split(version):
                 yield from _clauses(sentence)
         yield from _across_breaks(plain)
