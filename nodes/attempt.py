@@ -30,7 +30,7 @@ from langgraph_reflexion.nodes.models.prompt import (
     older_memos,
     shown_reflection,
 )
-from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired, transcript
+from langgraph_reflexion.nodes.models.transcript import answer_of, bounded, fenced, paired, transcript
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.reflect import KEPT_REFLECTIONS
 from langgraph_reflexion.nodes.remember import foreign_texts
@@ -299,7 +299,7 @@ def _with_unique_id(state: State, work: WorkerReply) -> AIMessage:
     """The answer as a message with a new id, which replaces no earlier one."""
     about, tally = state["about"], state["tally"]
     own = f"{about['id']}-answer-{tally['steps'] + 1}"
-    if work.message is None or work.message.tool_calls or work.message.text != work.answer:
+    if work.message is None or work.message.tool_calls or answer_of(work.message) != work.answer:
         return AIMessage(work.answer, id=own)
     if work.message.id is None or any(message.id == work.message.id for message in state["messages"]):
         return work.message.model_copy(update={"id": own})

@@ -166,6 +166,6 @@ def _direct_answer(return_direct: Collection[str], ran: Sequence[FinishedCall]) 
     """The last result of these tools. A person's response, and the note on an edited call, are only for the model."""
     for call, edited, answer, _, _ in reversed(ran):
         if call["name"] in return_direct and answer.status != "error" and not is_persons_reply(answer):
-            text = answer.text.removeprefix(f"{note_of_edit(call)}\n") if edited else answer.text
+            text = readable(answer).removeprefix(f"{note_of_edit(call)}\n") if edited else readable(answer)
             return PendingDecision(action="finish", text=text, message=None, refused=False)
     return None

@@ -34,6 +34,7 @@ from langgraph_reflexion.driver import (
 from langgraph_reflexion.nodes.host import as_runnable, checkpoints, remote_graph_config
 from langgraph_reflexion.nodes.models.calling import Meter, cut_off_by_provider, metered, refusal_in
 from langgraph_reflexion.nodes.models.choice import Model, chat_models_in, plain
+from langgraph_reflexion.nodes.models.transcript import answer_of
 from langgraph_reflexion.schemas import Outcome
 
 Mapper = Callable[..., Any] | None
@@ -194,7 +195,7 @@ class Worker:
                 raise WorkerError(cut)
         answer = _text_of(given, self.name)
         message = given if isinstance(given, AIMessage) and not given.tool_calls else None
-        if isinstance(last, AIMessage) and last.text.strip() == answer.strip():
+        if isinstance(last, AIMessage) and answer_of(last).strip() == answer.strip():
             message, new = last, new[:-1]
         return WorkerReply(answer, message, cast("list[AnyMessage]", new), outcome)
 
@@ -271,7 +272,7 @@ def _text_of(given: Any, name: str) -> str:
     if isinstance(given, str):
         return given
     if isinstance(given, BaseMessage):
-        return str(given.text)
+        return answer_of(given) if isinstance(given, AIMessage) else given.text
     if isinstance(given, BaseModel):
         return given.model_dump_json()
     if isinstance(given, (bool, int, float)):

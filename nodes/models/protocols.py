@@ -20,7 +20,7 @@ from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.models.calling import stopped_by_provider
 from langgraph_reflexion.nodes.models.decision_json import Invalid, names_a_field, read_object
 from langgraph_reflexion.nodes.models.transcript import (
-    MEDIA,
+    answer_of,
     bounded,
     calls_in,
     fenced_result,
@@ -96,10 +96,8 @@ class Native:
                 return self._control(reply, alone)
             answer = json.dumps(reply.tool_calls[0]["args"], ensure_ascii=False)
             return Decision(thought=reply.text, action="finish", final=answer)
-        if without_thinking(reply.text):
-            return Decision(action="finish", final=reply.text)
-        if media := [block["type"] for block in reply.content_blocks if block["type"] in MEDIA]:
-            return Decision(action="finish", final=f"[{', '.join(media)}]")
+        if without_thinking(answer := answer_of(reply)):
+            return Decision(action="finish", final=answer)
         return Invalid("parse_error", "the reply is empty: it has no text and no call")
 
     def _control(self, reply: AIMessage, name: str) -> Decision | Invalid:

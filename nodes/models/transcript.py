@@ -19,7 +19,7 @@ from langchain_core.messages import (
 )
 
 from langgraph_reflexion.state import is_persons_reply
-from langgraph_reflexion.text.json_text import valid_text
+from langgraph_reflexion.text.json_text import valid_text, without_thinking
 from langgraph_reflexion.text.tokens import count_tokens
 
 NOT_RUN = "Not run: the run ended or moved on before this call."
@@ -193,6 +193,16 @@ def readable(message: BaseMessage) -> str:
     )
 
 
+def answer_of(reply: AIMessage) -> str:
+    """The text of an answer. Without one, what OpenAI's audio says, or the types of its media, as in `[image]`."""
+    if without_thinking(reply.text):
+        return reply.text
+    if isinstance(audio := reply.additional_kwargs.get("audio"), dict):
+        return str(audio.get("transcript") or "[audio]")
+    media = [block["type"] for block in reply.content_blocks if block["type"] in MEDIA]
+    return f"[{', '.join(media)}]" if media else reply.text
+
+
 def texts_of_blocks(blocks: Any) -> list[str]:
     """The texts in content blocks, at any depth, without the data of images and files."""
     if isinstance(blocks, str):
@@ -205,7 +215,9 @@ def texts_of_blocks(blocks: Any) -> list[str]:
         )
     if blocks.get("type") == "text" and "text" in blocks:  # a document's source of this type has it as `data`
         return [str(blocks["text"])] if blocks["text"] else []
-    inner = [] if blocks.get("type") in MEDIA else [value for key, value in blocks.items() if key not in _NOT_TEXT]
+    inner = (
+        [] if blocks.get("type") in MEDIA else [value for key, value in blocks.items() if key not in _NOT_TEXT]
+    )
     return texts_of_blocks(inner)
 
 

@@ -402,6 +402,13 @@ def test_a_picture_is_an_answer_too(run):
     assert not seen.signals
 
 
+def test_an_answer_that_is_only_spoken_is_what_it_says(run):
+    spoken = {"audio": {"id": "audio-1", "data": "aGk=", "transcript": "It is at eleven.", "expires_at": 0}}
+    seen = run(RoleModel([AIMessage("", additional_kwargs=spoken)]))
+    assert seen.messages[-1].additional_kwargs == spoken
+    assert (seen.outcome.answer, seen.signals) == ("It is at eleven.", [])
+
+
 # ---------------------------------------------------------------- answers that are held until they are accepted
 
 

@@ -419,6 +419,21 @@ def test_a_model_without_tool_calls_sees_the_images_of_a_result():
     )
 
 
+@pytest.mark.parametrize(
+    ("content", "answer"), [([PICTURE], "[image]"), ([FOUND], "archive\nAda\nAda Lovelace was born in 1815.")]
+)
+def test_a_direct_answer_of_content_blocks_is_what_they_say(content, answer):
+    look = blocks(*content)
+    look.return_direct = True
+    checked = []
+    agent = create_reflexion_agent(
+        ScriptedModel([call("look", place="x")]), [look], checks=[lambda answer, _run: checked.append(answer)]
+    )
+    result = agent.invoke(HELLO)
+    assert result["messages"][-1].content == content
+    assert [result["outcome"].answer, *checked] == [answer, answer]
+
+
 @pytest.mark.req("E8", "K5")
 def test_checks_and_bounds_read_the_text_inside_content_blocks():
     model = ScriptedModel([call("look", place="x"), say("She was born in 1815.")])

@@ -81,6 +81,16 @@ def test_a_prompt_and_a_model_are_a_worker_that_takes_the_prompt(made, student, 
     assert result["messages"][-1].text == "yes"
 
 
+@pytest.mark.req("J5")
+@pytest.mark.parametrize("kind", ["model", "agent", "graph"])
+def test_a_picture_is_an_answer_of_a_worker(made, kind):
+    picture = {"type": "image", "base64": "aGk=", "mime_type": "image/png"}
+    model = ScriptedModel([AIMessage([picture])])
+    worker = {"model": lambda given: given, "agent": create_reflexion_agent, "graph": create_agent}[kind](model)
+    result = made(worker, [lambda answer, _run: answer == "[image]"]).invoke({"messages": [("user", "Draw a cat.")]})
+    assert (result["outcome"].status, result["messages"][-1].content) == ("success", [picture])
+
+
 @pytest.mark.req("J5", "A9")
 def test_the_model_in_a_worker_reflects_unless_another_does(made, plans):
     model = RoleModel([say("no"), say("yes")], [reflection(plans[0])])

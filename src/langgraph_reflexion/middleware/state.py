@@ -15,7 +15,7 @@ from langgraph_reflexion.nodes.budget import Budget, end_attempt
 from langgraph_reflexion.nodes.finish import end_message
 from langgraph_reflexion.nodes.host import steps_of
 from langgraph_reflexion.nodes.models.calling import with_valid_text
-from langgraph_reflexion.nodes.models.transcript import bounded
+from langgraph_reflexion.nodes.models.transcript import answer_of, bounded
 from langgraph_reflexion.schemas import Outcome
 from langgraph_reflexion.state import (
     BLANK,
@@ -133,7 +133,7 @@ def reply_in(state: State) -> AIMessage | None:
 def state_before_reply(state: State, reply: AIMessage) -> State:
     """The state as it was when the model gave this answer, for the checks."""
     pending = cast("PendingDecision", state["decision"])
-    text = pending["text"] if reply.tool_calls else reply.text
+    text = pending["text"] if reply.tool_calls else answer_of(reply)
     before = state["messages"][: state["messages"].index(reply)]
     return {**state, "messages": before, "decision": {**pending, "text": text, "message": reply}}
 
