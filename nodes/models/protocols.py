@@ -317,10 +317,16 @@ def as_text(messages: Sequence[AnyMessage], turn_text: Callable[[AIMessage], str
 
 def _join(out: list[AnyMessage], message: HumanMessage) -> None:
     before = out[-1] if out else None
-    if isinstance(before, HumanMessage) and isinstance(before.content, str) and isinstance(message.content, str):
+    if not isinstance(before, HumanMessage):
+        out.append(message)
+    elif isinstance(before.content, str) and isinstance(message.content, str):
         out[-1] = HumanMessage(f"{before.content}\n\n{message.content}")
     else:
-        out.append(message)
+        out[-1] = HumanMessage([*_blocks_of(before), *_blocks_of(message)])
+
+
+def _blocks_of(message: HumanMessage) -> list[str | dict[Any, Any]]:
+    return [{"type": "text", "text": message.content}] if isinstance(message.content, str) else message.content
 
 
 def object_of(message: AIMessage) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.prebuilt import ToolNode
@@ -417,6 +417,15 @@ def test_a_model_without_tool_calls_sees_the_images_of_a_result():
         "Observation of look:\narchive\nAda\nAda Lovelace was born in 1815.\n1815\n12.5\n[image]",
         PICTURE,
     )
+
+
+@pytest.mark.req("B11")
+def test_a_picture_is_in_one_message_with_what_the_user_said_before_it():
+    model = ScriptedModel([say("A cat.")])
+    asked = [HumanMessage("Look at this."), HumanMessage([{"type": "text", "text": "What is it?"}, PICTURE])]
+    create_reflexion_agent(model, protocol="json").invoke({"messages": asked})
+    texts = [{"type": "text", "text": text} for text in ("Look at this.", "What is it?")]
+    assert [message.content for message in model.asked[0].messages if message.type == "human"] == [[*texts, PICTURE]]
 
 
 @pytest.mark.parametrize(
