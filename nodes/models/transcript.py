@@ -32,6 +32,8 @@ MAX_RESULT = 100_000
 """Characters of a tool's result: some 25,000 tokens, a fifth of what most models can read."""
 MEDIA = frozenset({"image", "image_url", "input_image", "audio", "input_audio", "video", "file", "input_file"})
 """Types of content blocks without text."""
+_DATA_TYPES = MEDIA | {"base64", "media"}
+"""These, and the types of Anthropic's source of a document, and of Gemini's blocks."""
 _NOT_TEXT = frozenset({"type", "id", "index", "mime_type", "media_type"})
 _DATA = re.compile(r"[!-~]{2000,}")
 """An image or a file in a block of another type."""
@@ -216,7 +218,7 @@ def texts_of_blocks(blocks: Any) -> list[str]:
     if blocks.get("type") == "text" and "text" in blocks:  # a document's source of this type has it as `data`
         return [str(blocks["text"])] if blocks["text"] else []
     inner = (
-        [] if blocks.get("type") in MEDIA else [value for key, value in blocks.items() if key not in _NOT_TEXT]
+        [] if blocks.get("type") in _DATA_TYPES else [value for key, value in blocks.items() if key not in _NOT_TEXT]
     )
     return texts_of_blocks(inner)
 

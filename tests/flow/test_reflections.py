@@ -181,6 +181,17 @@ def test_a_reflection_is_told_of_an_image_or_a_file_that_the_user_sent(run, desk
 
 
 @pytest.mark.req("C5")
+def test_the_data_of_a_small_file_is_no_text_of_a_transcript(run, desk, reflected):
+    desk.answers = lambda query: LookupError("closed") if query == "x" else "11:00"
+    model = RoleModel([call("search", query="x"), say("11:00")], reflection("Give the weekday."))
+    paper = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0xLjcK"}}
+    clip = {"type": "media", "mime_type": "video/mp4", "data": "AAAAIGZ0eXBt"}
+    run(model, [desk.search], task=[HumanMessage([paper, clip])])
+    (asked,) = reflected(model)
+    assert "[m1] human: [document]\n    [media]\n[m2] ai" in asked.text
+
+
+@pytest.mark.req("C5")
 def test_a_reflection_on_feedback_is_shown_the_run_that_it_is_about_however_long_the_conversation(run, desk, reflected):
     small_talk = [("user", "How is the weather? " * 20), ("assistant", "It is fine. " * 20)] * 30
     looked_up = AIMessage("", tool_calls=[{"name": "search", "args": {"query": "Tuesday"}, "id": "1"}])
