@@ -317,3 +317,21 @@ def test_a_number_follows_from_what_was_observed_for_the_question_and_not_from_e
         run = Run(task=question, request=request, messages=[*before, *asked(question)])
         assert grounded()("It is 7189.", run).passed is passed
         assert grounded()("It is 2877.", run).passed, "what was observed earlier counts as it is"
+
+
+@pytest.mark.req("E3")
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"type": "text-plain", "text": "We sold 4711 units in May.", "mime_type": "text/plain"},
+        {
+            "type": "document",
+            "source": {"type": "text", "media_type": "text/plain", "data": "We sold 4711 units in May."},
+        },
+    ],
+    ids=["LangChain's", "Anthropic's"],
+)
+def test_what_stands_in_a_document_that_came_with_the_question_is_known(document) -> None:
+    asked = HumanMessage([{"type": "text", "text": "How many units did we sell?"}, document])
+    agent = create_reflexion_agent(RoleModel(say("4711 units, in May.")), checks=[grounded()])
+    assert agent.invoke({"messages": [asked]})["outcome"].status == "success"

@@ -137,7 +137,10 @@ def _sources_of(run: Run) -> tuple[str, str]:
     start = max(asked, default=len(before))  # of a brief follow-up, the message that it continues
     found = [readable(message) for message in before[start:] if isinstance(message, ToolMessage)]
     earlier = [message for message in reversed(before) if is_from_user(message) or isinstance(message, ToolMessage)]
-    own = _cut_middle("\n".join([request, *run.observations, *found]), MAX_SOURCE)
+    attached = [
+        readable(message) for message in run.messages[len(before) :][:1] if not isinstance(message.content, str)
+    ]
+    own = _cut_middle("\n".join([request, *attached, *run.observations, *found]), MAX_SOURCE)
     return _with_unescaped(own), _with_unescaped("\n".join(map(readable, earlier))[:MAX_EARLIER])
 
 
