@@ -252,10 +252,11 @@ def test_the_package_has_its_public_names_and_no_others():
 
 
 @pytest.mark.slow
-def test_a_strict_type_checker_finds_every_public_name(tmp_path):
+@pytest.mark.parametrize("each", [True, False], ids=["by name", "by *"])
+def test_a_strict_type_checker_finds_every_public_name(tmp_path, each):
     mypy = pytest.importorskip("mypy.api")
-    program = tmp_path / "program.py"
-    program.write_text(f"from {NAME} import {', '.join(langgraph_reflexion.__all__)}\n", encoding="utf-8")
+    program, names = tmp_path / "program.py", ", ".join(langgraph_reflexion.__all__)
+    program.write_text(f"from {NAME} import {names if each else '*'}\nprint({names})\n", encoding="utf-8")
     where = ("--cache-dir", os.devnull, "--config-file", os.devnull, "--follow-imports=skip", "--strict")
     found, _, status = mypy.run([*where, str(program), str(FACE / "__init__.py")])
     assert status == 0, found

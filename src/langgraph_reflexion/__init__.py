@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from langgraph_reflexion.graph import after_run, create_reflexion_agent, create_trial_graph
     from langgraph_reflexion.memory import ErrorNotebook, LessonBook
     from langgraph_reflexion.memory.store import FaissStore, NgramEmbeddings
-    from langgraph_reflexion.middleware import ReflexionMiddleware as ReflexionMiddleware
+    from langgraph_reflexion.middleware import ReflexionMiddleware
     from langgraph_reflexion.schemas import (
         Attempt,
         Decision,
@@ -51,8 +51,8 @@ __all__ = [
     "create_trial_graph",
 ]
 
-# Without LangChain `import *` would fail. Type checkers ignore the condition, so the import above names it twice.
-if find_spec("langchain") is None:
+# Without LangChain `import *` would fail. Type checkers ignore `find_spec`, and would always remove the name.
+if not TYPE_CHECKING and find_spec("langchain") is None:
     __all__.remove("ReflexionMiddleware")
 
 _MODULES = {
