@@ -6,7 +6,7 @@ import time
 
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
@@ -459,6 +459,17 @@ def test_long_answers_agree_if_they_say_the_same_in_other_words():
         model = ScriptedModel([given], profile={"structured_output": True})
         assert consistent(k=1, model=model)(answer, Run(task=TASK)).passed is passed
         assert model.asked[0].schema is None, "the answer is a text"
+
+
+@pytest.mark.req("E3")
+def test_asking_again_shows_the_picture_that_the_question_is_about():
+    picture = {"type": "image", "base64": "aGk=", "mime_type": "image/png"}
+    model = RoleModel([say("A cat.")])
+    asked = HumanMessage([{"type": "text", "text": "What is it?"}, picture])
+    create_reflexion_agent(model, checks=[consistent(k=1)]).invoke({"messages": [asked]})
+    first, again = (question.last.content for question in model.asked)
+    assert first[1:] == again[1:] == [picture]
+    assert "What is it?" in again[0]["text"]
 
 
 @pytest.mark.req("E3")

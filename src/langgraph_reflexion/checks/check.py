@@ -202,6 +202,13 @@ def messages_before(run: Run) -> Sequence[AnyMessage]:
     return run.messages[: max((i for i, found in enumerate(is_task) if found), default=0)]
 
 
+def attached_to(run: Run) -> list[Any]:
+    """The images and documents in the message with the question."""
+    asked = filter(is_from_user, run.messages[len(messages_before(run)) :][:1])
+    blocks = [block for message in asked if not isinstance(message.content, str) for block in message.content]
+    return [block for block in blocks if isinstance(block, dict) and block.get("type") != "text"]
+
+
 def request_for(run: Run) -> str:
     """What the user asks, also if a caller gave only the task."""
     return run.request or run.task

@@ -11,9 +11,9 @@ from typing import Any
 
 from langchain_core.messages import ToolMessage
 
-from langgraph_reflexion.checks.check import Check, contents_of, messages_before, request_for
+from langgraph_reflexion.checks.check import Check, attached_to, contents_of, messages_before, request_for
 from langgraph_reflexion.driver import Waits, in_thread
-from langgraph_reflexion.nodes.models.transcript import readable
+from langgraph_reflexion.nodes.models.transcript import readable, texts_of_blocks
 from langgraph_reflexion.schemas import Run, Verdict
 from langgraph_reflexion.state import is_from_user
 from langgraph_reflexion.text.literals import is_german
@@ -137,9 +137,7 @@ def _sources_of(run: Run) -> tuple[str, str]:
     start = max(asked, default=len(before))  # of a brief follow-up, the message that it continues
     found = [readable(message) for message in before[start:] if isinstance(message, ToolMessage)]
     earlier = [message for message in reversed(before) if is_from_user(message) or isinstance(message, ToolMessage)]
-    attached = [
-        readable(message) for message in run.messages[len(before) :][:1] if not isinstance(message.content, str)
-    ]
+    attached = texts_of_blocks(attached_to(run))
     own = _cut_middle("\n".join([request, *attached, *run.observations, *found]), MAX_SOURCE)
     return _with_unescaped(own), _with_unescaped("\n".join(map(readable, earlier))[:MAX_EARLIER])
 

@@ -19,7 +19,7 @@ from langgraph.pregel.protocol import PregelProtocol
 from langgraph.types import interrupt
 from pydantic_core import to_json
 
-from langgraph_reflexion.checks.check import Check, normalize_answer, request_for, text_of
+from langgraph_reflexion.checks.check import Check, attached_to, normalize_answer, request_for, text_of
 from langgraph_reflexion.context import field_of
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.exceptions import describe
@@ -180,7 +180,7 @@ def _model_for(model: Runnable[Any, Any] | None, run: Run, check: str) -> Runnab
 
 def _ask_judge(
     model: Runnable[Any, Any],
-    prompt: str,
+    prompt: str | list[Any],
     name: str,
     run: Run,
     meter: Meter,
@@ -368,9 +368,10 @@ def consistent(k: int = 3, agree: float = 0.6, model: ModelLike | None = None) -
         task = fenced(bounded(request_for(run)))
         observations = fenced(bounded("\n\n".join(run.observations))) or "none"
         prompt = (run.prompts or Prompts()).render("again", task=task, observations=observations)
+        asked: Any = [{"type": "text", "text": prompt}, *attached] if (attached := attached_to(run)) else prompt
         replies = []
         for _ in range(k):
-            replies.append((yield from _ask_judge(chosen, prompt, "again", run, Meter())).strip())
+            replies.append((yield from _ask_judge(chosen, asked, "again", run, Meter())).strip())
         text = text_of(answer)
         others = [reply for reply in replies if not _agree(reply, text)]
         agreeing = k - len(others)
