@@ -347,7 +347,7 @@ def foreign_in(parts: Parts, state: State) -> Foreign:
     added = [*earlier, *added_by_tools(messages[start:], trusted_tools)]
     ids = {id(message) for message in added}  # the user may have written the same
     users = [message.text for message in reversed(messages) if is_users_word(message) and id(message) not in ids]
-    theirs = [*foreign_texts(whole_conversation(state), trusted_tools), *(message.text for message in added)]
+    theirs = [*foreign_texts(whole_conversation(state), trusted_tools), *map(readable, added)]
     if parts.reflector.mode != "run":
         errors = [failure for failure in state["failures"] if failure.signal == "tool_error"]
         theirs += [*state["earlier_outputs"], *(error.evidence for error in errors if error.tool not in trusted_tools)]
@@ -386,7 +386,7 @@ def foreign_texts(messages: Sequence[AnyMessage], trusted_tools: Collection[str]
             if not ours and message.name not in trusted_tools:
                 texts.append(readable(message))
         elif isinstance(message, HumanMessage) and not is_from_user(message):
-            texts.append(message.text)
+            texts.append(readable(message))
         elif isinstance(message, AIMessage):
             texts += texts_of_blocks(list(_provider_results(message)))
     return texts

@@ -28,7 +28,7 @@ from langgraph_reflexion.nodes.auditing.prompt_and_reply import (
 )
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.models.calling import call_silently, raise_control_flow
-from langgraph_reflexion.nodes.models.transcript import bounded
+from langgraph_reflexion.nodes.models.transcript import bounded, readable
 from langgraph_reflexion.nodes.remember import added_by_tools, foreign_texts
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Lesson, Origin, Usage
@@ -190,7 +190,7 @@ def _said(messages: Sequence[AnyMessage], start: int, reply: Reply, book: Lesson
     """
     trusted = book.policy.trusted_tools if book is not None else ()
     added = added_by_tools(messages[start:], trusted)
-    foreign = [*reply.tool_texts, *foreign_texts(messages, trusted), *(message.text for message in added)]
+    foreign = [*reply.tool_texts, *foreign_texts(messages, trusted), *map(readable, added)]
     # By identity, because the user may have written the same.
     unclear = {id(message) for message in (*added, *added_by_tools(messages[:start], trusted))}
     start = first_message(messages, start)

@@ -120,9 +120,12 @@ def test_a_message_that_a_tool_adds_is_not_the_users_and_hides_no_error(run, pro
 
 
 @pytest.mark.req("D17", "A5")
-def test_a_message_that_a_tool_added_in_an_earlier_turn_is_not_the_users_either(run, protocol, store, next_prompt):
+@pytest.mark.parametrize("said", [PLANTED, [{"type": "text-plain", "text": PLANTED, "mime_type": "text/plain"}]])
+def test_a_message_that_a_tool_added_in_an_earlier_turn_is_not_the_users_either(
+    run, protocol, store, next_prompt, said
+):
     read = AIMessage("", tool_calls=[{"name": "search", "args": {"query": "Tuesday"}, "id": "1"}])
-    page = [ToolMessage("see the page", tool_call_id="1", name="search"), HumanMessage(PLANTED)]
+    page = [ToolMessage("see the page", tool_call_id="1", name="search"), HumanMessage(said)]
     earlier = [HumanMessage("Hello."), read, *page, AIMessage("Eleven is free."), HumanMessage(TASK)]
     calls = [call("search", query="2026-03-03"), call("search", query="Tuesday"), say("11:00")]
     run(RoleModel(calls, taught(PLANTED)), [a_tool("eleven")], task=earlier, store=store, protocol=protocol)
