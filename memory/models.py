@@ -11,6 +11,7 @@ from langgraph_reflexion.driver import Wait, Waits, call_function, model_named, 
 from langgraph_reflexion.memory.access import Plan
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import SHOWN, Lesson
+from langgraph_reflexion.text.literals import mask_secrets
 from langgraph_reflexion.text.task import GENERAL, topic_of
 
 logger = logging.getLogger(__name__)
@@ -72,7 +73,7 @@ def _go_on_after(fault: Exception, what: str) -> None:
 
     if isinstance(fault, GraphBubbleUp):
         raise fault
-    logger.warning("%s: %s: %s", what, type(fault).__name__, fault)
+    logger.warning("%s: %s: %s", what, type(fault).__name__, mask_secrets(str(fault)))
 
 
 def check_model(model: Any) -> None:

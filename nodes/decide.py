@@ -38,7 +38,7 @@ from langgraph_reflexion.nodes.models.transcript import (
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.schemas import Decision, Failure, Usage
 from langgraph_reflexion.state import PendingDecision, State, Update, last_id, last_turn, open_calls
-from langgraph_reflexion.text.literals import fingerprint
+from langgraph_reflexion.text.literals import fingerprint, mask_secrets
 
 logger = logging.getLogger(__name__)
 
@@ -253,7 +253,7 @@ def _with_unique_id(state: State, message: AIMessage) -> AIMessage:
 def _model_error(budget: Budget, state: State, fault: Exception, spent: Usage, failures: list[Failure]) -> Update:
     """The model call failed. The run is recorded and ends, with `deadline` if the time was up."""
     late = budget.overspent(state)
-    logger.warning("The model could not be reached: %s", describe(fault))
+    logger.warning("The model could not be reached: %s", mask_secrets(describe(fault)))
     return {
         "decision": None,
         "failures": [*state["failures"], *failures],

@@ -21,6 +21,7 @@ from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import Recalled, State, Update, replied_to, start_of_run, task_in
 from langgraph_reflexion.text.likeness import likeness
+from langgraph_reflexion.text.literals import mask_secrets
 from langgraph_reflexion.text.task import request_of
 
 logger = logging.getLogger(__name__)
@@ -103,7 +104,7 @@ def best_effort(parts: Parts, state: State, what: str, wait: Wait, *, writing: b
         return (yield wait.within(seconds_for_memory(parts, state, writing=writing)))
     except Exception as fault:  # noqa: BLE001 — any store's own exception
         raise_control_flow(fault)
-        logger.warning("%s failed, and the run continues without it: %r", what, fault)
+        logger.warning("%s failed, and the run continues without it: %s", what, mask_secrets(repr(fault)))
         return None
 
 

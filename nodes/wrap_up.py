@@ -18,6 +18,7 @@ from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.verdicts import complaints
 from langgraph_reflexion.schemas import DECISION_SIGNALS, Attempt, Failure, StopReason, Usage, best_of
 from langgraph_reflexion.state import PendingDecision, State, Update
+from langgraph_reflexion.text.literals import mask_secrets
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ def wrap_up(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]
             raise_control_flow(fault)
             if model_fault(fault) == "setting":
                 raise
-            logger.warning("The fallback model could not be reached: %s", describe(fault))
+            logger.warning("The fallback model could not be reached: %s", mask_secrets(describe(fault)))
             update["reason"] = f"{reason} The fallback model could not be reached either: {as_sentence(fault)}"
             shown = f"{shown} The fallback model did not reply either."
         else:

@@ -17,7 +17,7 @@ from langgraph.store.base import BaseStore, Op
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
-from langgraph_reflexion import LessonBook, Limits, Outcome, Verdict, create_reflexion_agent
+from langgraph_reflexion import LessonBook, Limits, MemoryPolicy, Outcome, Verdict, create_reflexion_agent
 from langgraph_reflexion.nodes.models.transcript import is_paired
 from langgraph_reflexion.schemas import StopReason
 from langgraph_reflexion.testing import RoleModel, ask, call, calls, reflection, replan, say
@@ -249,6 +249,37 @@ def test_run_memory_is_gone_on_every_way_out(make: Make, thread: Thread) -> None
         assert not second["outcome"].reflections
         assert "Search by the weekday." not in model.asked[seen].text
         assert len(second["outcome"].attempts) == 1
+
+
+def test_a_log_line_shows_no_key_of_a_providers_or_a_stores_error(caplog: pytest.LogCaptureFixture) -> None:
+    key = "AIzaSyA9dVnQ2rT7kLmX4bC8eF1gH5jK3pW6zY0"
+    address = ConnectionError(f"Max retries exceeded with url: /v1/models/small:generate?key={key}")
+
+    class Locked(InMemoryStore):
+        def batch(self, ops: Iterable[Op]) -> Any:
+            raise address
+
+    def guard(_text: str) -> None:
+        raise address
+
+    for store, model, fallback, policy in (
+        (Locked(), RoleModel(say("10:00")), None, MemoryPolicy()),
+        (None, RoleModel(address), RoleModel(address), MemoryPolicy()),
+        (
+            None,
+            RoleModel([say("10:00"), say("11:00")], reflection(memory_to_write=["Ask first."])),
+            None,
+            MemoryPolicy(guard=guard),
+        ),
+    ):
+        agent = create_reflexion_agent(
+            model, store=store, fallback=fallback, memory=policy, checks=[lambda answer, _run: answer == "11:00"]
+        )
+        agent.invoke(ASKED)
+    logged = caplog.text
+    for said in ("recall failed", "The model could not", "The fallback model could not", "guard"):
+        assert said in logged
+    assert key not in logged
 
 
 @pytest.mark.req("D7")
