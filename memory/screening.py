@@ -76,7 +76,6 @@ _FRAME = lazy_pattern(
 )  # fmt: skip
 _CODE_BLOCK = lazy_pattern(r"^[ \t]*```[\w+-]*\n(?:(?![ \t]*```).*\n)*[ \t]*```[ \t]*$", re.MULTILINE)
 """A block with no other fence in it, so that nothing seems to be in a block that a reader takes for ended."""
-_FENCE = lazy_pattern(r"^\s*`{3,}[^`\n]*$", re.MULTILINE)
 _SQUASHED_DROP = lazy_pattern(
     r"(?:ignore|disregard|forget|override)(?:all|any|the|your|every)*(?:previous|prior|above|earlier|preceding)(?:system)?(?:instructions?|prompts?|rules|guidelines)"
 )
@@ -126,8 +125,7 @@ def _imitation(text: str) -> str | None:
     text = _SPACES.sub(lambda space: "\n" if "\n" in space[0] else " ", text)
     if found := next((reason for reason, pattern in _PATTERNS if pattern.search(text)), None):
         return found
-    prose = _CODE_BLOCK.sub("code", text)  # code has comments and lists on lines of their own
-    if _FRAME.search(prose) or _FENCE.search(prose):
+    if _FRAME.search(_CODE_BLOCK.sub("code", text)):  # code has comments and lists on lines of their own
         return FORGES
     return DROPS if _SQUASHED_DROP.search(re.sub(r"[^a-z]", "", text.lower())) else None
 
