@@ -202,7 +202,7 @@ def _unknown_words(text: str, source: _Source) -> Iterator[str]:
         if len(word) > 2 and word.isascii() and word.isalpha() and word not in _NO_NAMES
     ]
     unknown = [word for word in words if not source.has_word(word)]
-    if unknown and not source.has(text) and (len(unknown) * 2 > len(words) or unknown[-1] == words[-1]):
+    if unknown and (len(unknown) * 2 > len(words) or unknown[-1] == words[-1]):
         yield unknown[-1]
 
 
@@ -343,7 +343,7 @@ class _Source:
 
     def follows(self, value: float, is_computed: bool, is_approximate: bool) -> bool:
         """Whether it has this number approximately, or as a result of its own numbers."""
-        if is_approximate and any(abs(value - n) <= 0.05 * n for n in self.numbers if n > 12 and not 1000 < n < 2100):
+        if is_approximate and any(abs(value - n) <= 0.05 * n for n in self.numbers if not 1000 < n < 2100):
             return True
         return is_computed and self._is_computable(value)
 
