@@ -134,15 +134,19 @@ def mask_literals(text: str, literals: Iterable[str] = ()) -> str:
     return " ".join(text.split()).lower().rstrip(" .!。")
 
 
-def literals_of(task: str) -> list[str]:
-    """The literals of a task, which a rule for other tasks must not contain. Of a quoted message, these are its own."""
+def literals_of(task: str, *, with_messages: bool = False) -> list[str]:
+    """The literals of a task, which a rule for other tasks must not contain.
+
+    Of a quoted message, these are its own literals, and `with_messages` all of it too.
+    """
     literals: dict[str, None] = {}
     for found in _LITERAL.finditer(task[:MAX_TASK]):
         literal = found.group().rstrip(".,;:")
         if found.lastgroup == "field":
             continue
         if _is_message(found):
-            literals |= dict.fromkeys(literals_of(_quoted_by(found)))
+            message = _quoted_by(found)
+            literals |= dict.fromkeys([*literals_of(message), *([message] if with_messages else [])])
         elif found.lastgroup == "str":
             quoted = literal[1:-1].strip()
             # A quoted word is often a term; of a script without spaces two characters are a name.
@@ -178,7 +182,7 @@ def is_german(text: str) -> bool:
 def retold_detail(text: str, task: str) -> str | None:
     """The detail of the task that a text repeats, or `None`."""
     task, folded = task[:MAX_TASK], f" {fold(text)} "
-    for literal in literals_of(task):
+    for literal in literals_of(task, with_messages=True):
         if (folded_literal := fold(literal)) in folded and re.search(
             rf"(?<![a-z0-9_]){re.escape(folded_literal)}(?![a-z0-9_])", folded
         ):
