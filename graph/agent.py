@@ -66,7 +66,7 @@ def create_reflexion_agent(
     response_format: Any = None,
     reflector: ModelLike | None = None,
     fallback: ModelLike | None = None,
-    controls: Sequence[str] | None = None,
+    controls: Sequence[Literal["replan", "ask_user"]] | None = None,
     approve: Sequence[str] | Mapping[str, Any] = (),
     deny: Sequence[str] = (),
     limits: Limits = Limits(),  # noqa: B008 — frozen

@@ -45,11 +45,11 @@ Wanted = str | Collection[str] | None
 class Filters(TypedDict, total=False):
     """The filters for lessons."""
 
-    kind: Wanted
-    status: Wanted
+    kind: Kind | Collection[Kind] | None
+    status: LessonStatus | Collection[LessonStatus] | None
     topic: Wanted
     tag: Wanted
-    origin: Wanted
+    origin: Origin | Collection[Origin] | None
 
 
 FILTERS: dict[str, tuple[str, ...]] = dict.fromkeys(Filters.__annotations__, ()) | {

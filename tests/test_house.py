@@ -275,11 +275,24 @@ create_agent("openai:gpt-4o-mini", [], middleware=[ours, HumanInTheLoopMiddlewar
 Auth().on.store(own_memory())
 """
 
+WORDS = """
+from langgraph.store.memory import InMemoryStore
+from langgraph_reflexion import LessonBook, create_reflexion_agent
+
+book = LessonBook(InMemoryStore())
+book.lessons(status="active", kind=["rule", "pattern"], tag="calendar")
+book.lessons(status="actve")  # type: ignore[arg-type]
+book.search("x", origin=["verified", "tld"])  # type: ignore[list-item]
+create_reflexion_agent("openai:gpt-4o-mini", controls=["replan", "ask_user"])
+create_reflexion_agent("openai:gpt-4o-mini", controls=["replay"])  # type: ignore[list-item]
+"""
+
 
 @pytest.mark.slow
-def test_a_strict_type_checker_accepts_the_middleware_beside_others_and_the_handler_of_the_store(tmp_path, monkeypatch):
+@pytest.mark.parametrize("program", [PROGRAM, WORDS], ids=["beside others", "words of a closed set"])
+def test_a_strict_type_checker_accepts_what_is_right_and_nothing_else(tmp_path, monkeypatch, program):
     mypy = pytest.importorskip("mypy.api")
-    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    (tmp_path / "program.py").write_text(program, encoding="utf-8")
     monkeypatch.setenv("MYPYPATH", str(FACE.parent))
     where = ("--cache-dir", os.devnull, "--config-file", os.devnull, "--follow-imports=silent", "--strict")
     found, _, status = mypy.run([*where, str(tmp_path / "program.py")])
