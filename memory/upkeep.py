@@ -9,6 +9,7 @@ from typing import Any
 
 from langgraph.store.base import Item, Op, SearchOp
 
+from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.access import Plan, drop, items_in, put
 from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.forget import remove_forgotten
@@ -67,7 +68,8 @@ def sum_up_runs(shelf: Shelf, lesson: str) -> Plan[None]:
 
 def drop_old(shelf: Shelf) -> Plan[None]:
     """Remove old episodes, all but the latest change notes, and what writers have left of forgotten lessons."""
-    yield from _drop_old_episodes(shelf)
+    keep_runs = shelf.policy.keep_runs
+    yield from _drop_oldest(shelf.episodes, keep_runs, keep_runs + keep_runs // 20)
     yield from drop_old_notes(shelf)
     forgotten = yield from items_in(shelf.forgotten)
     yield from shelf.read_and_correct([item.key for item in forgotten])
@@ -82,21 +84,18 @@ def drop_old(shelf: Shelf) -> Plan[None]:
 
 def drop_old_notes(shelf: Shelf) -> Plan[None]:
     """Delete all except the latest change notes."""
-    [more] = yield [SearchOp(shelf.notes, None, 1, NOTES_KEPT)]
-    if more:
-        yield drop(sorted((yield from items_in(shelf.notes)), key=lambda item: item.updated_at)[:-NOTES_KEPT])
+    yield from _drop_oldest(shelf.notes, NOTES_KEPT, NOTES_KEPT)
 
 
-def _drop_old_episodes(shelf: Shelf) -> Plan[None]:
-    """Once there are a twentieth more episodes than `keep_runs`, remove the oldest."""
-    keep_runs = shelf.policy.keep_runs
-    [more] = yield [SearchOp(shelf.episodes, None, 1, keep_runs + keep_runs // 20)]
+def _drop_oldest(place: Namespace, kept: int, limit: int) -> Plan[None]:
+    """If there are more items than the limit, delete all except the latest."""
+    [more] = yield [SearchOp(place, None, 1, limit)]
     if more:
-        yield drop(sorted((yield from items_in(shelf.episodes)), key=_created)[:-keep_runs])
+        yield drop(sorted((yield from items_in(place)), key=_created)[:-kept])
 
 
 def _created(item: Item) -> tuple[datetime, datetime]:
-    """When a run ended, and when its episode was last written, which is also the age of a damaged one."""
+    """When a run ended, and when the item was last written, which is also the age of a note or a damaged episode."""
     written = item.updated_at if item.updated_at.tzinfo else item.updated_at.replace(tzinfo=UTC)
     return time_in(item.value.get("created_at")) or written, written
 
