@@ -353,11 +353,9 @@ def _for_task(
         is_met = len(entry.when & asked) >= 2 and share_met(index, entry.when, asked) >= MIN_WHEN_SHARE
         if score >= 1 or is_met:
             fit[key] = Fit(score, max(score, 1.0))
-    if of_topic := _of_custom_topic(index, topic, scores):
-        more = (item.key for item in of_topic if item.key not in fit and may_fit(item))
-        fit |= {key: Fit(1.0 + scores.get(key, 0.0)) for key in islice(more, MAX_READ)}
-    else:
-        fit = _with_same_failure(index, fit, weights, may_fit)
+    of_topic = (item.key for item in _of_custom_topic(index, topic, scores) if item.key not in fit and may_fit(item))
+    fit |= {key: Fit(1.0 + scores.get(key, 0.0)) for key in islice(of_topic, MAX_READ)}
+    fit = _with_same_failure(index, fit, weights, may_fit)
     if not fit and topic != GENERAL:
         return {key: Fit(1.0 + scores.get(key, 0.0)) for key in _for_any_task_of_topic(index, topic, weights, may_fit)}
     return fit
@@ -464,8 +462,7 @@ def _fits_when_not(index: Index, entry: Entry, weights: Mapping[str, float]) -> 
 
 
 def _of_custom_topic(index: Index, topic: str, scores: Mapping[str, float]) -> list[Item]:
-    """The live lessons of a topic that is not built in: those that share most words with the task first, then active
-    ones, then the newest.
+    """The live lessons of a topic that is not built in: those that share most words with the task, then the newest.
 
     If half of all live lessons have the topic, it says little, and the list is empty. Without this, if all tasks have
     one topic, 7 fewer of 100 are solved in seven worlds of `benchmarks/natural.py` (± 3). A few are always offered.
@@ -476,8 +473,11 @@ def _of_custom_topic(index: Index, topic: str, scores: Mapping[str, float]) -> l
     found = [item for item in live if item.value.get("topic") == topic]
     if len(found) > FEW_OF_TOPIC and 2 * len(found) >= len(live):
         return []
-    found.sort(key=lambda item: (str(item.value.get("created_at")), item.key), reverse=True)
-    return sorted(found, key=lambda item: (-scores.get(item.key, 0.0), item.value["status"] != "active"))
+
+    def order(item: Item) -> tuple[float, str, str]:
+        return scores.get(item.key, 0.0), str(item.value.get("created_at")), item.key
+
+    return sorted(found, key=order, reverse=True)
 
 
 def _for_any_task_of_topic(

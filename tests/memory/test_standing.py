@@ -166,6 +166,14 @@ def test_the_same_advice_in_other_words_is_shown_once_and_shares_its_runs(book: 
     assert [lesson.id for lesson in book.recall(TASK)] == [rival.id]
 
 
+def test_remedies_for_one_failure_take_turns_in_a_topic_of_ones_own_too(book: LessonBook) -> None:
+    for thing in ("violin", "harbour", "bridge"):
+        book.add(Lesson(kind="rule", text=f"Polish the {thing} with wax.", when=f"a {thing} is dull"))
+    remedy(book, BUSY, when="slots overlap", topic="press", sources=["a"])
+    remedy(book, LATE, when="calendars are full", topic="press", sources=["b"])
+    assert len(recalled(book, topic="press")) == 1
+
+
 def test_a_lesson_taught_lately_and_often_comes_before_one_taught_once(book: LessonBook, clock: Any) -> None:
     for source, text in enumerate((BUSY, BUSY, LATE, LATE, LATE, BUSY)):
         clock.pass_by(minutes=1)
