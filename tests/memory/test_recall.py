@@ -759,6 +759,9 @@ def test_a_lesson_is_found_by_the_same_question_about_something_else(book: Lesso
     assert texts(book.recall("What was our revenue in July?")) == [SOIL]
     assert not book.recall("What was our headcount in spring?")
     assert not book.recall("What was it that our neighbours did in there?")
+    assert not book.recall("What was the weather in there?")
+    taught(book, "Where is the report?", "run-2")
+    assert not book.recall("Where is the nearest station?"), "it shares only function words"
 
 
 @pytest.mark.req("D22")
