@@ -166,8 +166,6 @@ def are_rivals(lesson: Lesson, other: Lesson, *, one_kind: bool) -> bool:
     """
     if lesson.trigger is None or set(lesson.sources) & set(other.sources):
         return False
-    if (lesson.kind == "strategy") != (other.kind == "strategy"):
-        return False  # a strategy does not replace advice
     same_failure = lesson.trigger.signal is not None and lesson.trigger == other.trigger
     same_occasion = bool(lesson.when) and likeness(lesson.when, other.when) >= SAME_LIKENESS
     return one_kind or (same_failure and same_occasion)

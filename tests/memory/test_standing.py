@@ -173,17 +173,6 @@ def test_a_lesson_taught_lately_and_often_comes_before_one_taught_once(book: Les
     assert recalled(book) == [BUSY]
 
 
-def test_a_strategy_takes_the_place_of_no_advice(book: LessonBook, clock: Any) -> None:
-    remedy(book, BUSY, sources=["a"])
-    about = {"when": WHEN, "trigger": Trigger(signal="check_failed", fingerprint=MARK), "origin": "verified"}
-    worked = book.add(
-        Lesson(kind="strategy", text="List the calendars, then name a gap.", sources=["b"], **about)
-    ).lesson
-    assert worked is not None
-    credited(book, clock, "www", "r", shown=[worked.id])
-    assert recalled(book)[0] == BUSY
-
-
 # ---------------------------------------------------------------- what its own run made of it
 
 
