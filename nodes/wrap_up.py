@@ -13,7 +13,7 @@ from langgraph_reflexion.nodes.exceptions import as_sentence, describe, model_fa
 from langgraph_reflexion.nodes.host import emit_failure
 from langgraph_reflexion.nodes.models.calling import call_model, cut_off_by_provider, raise_control_flow
 from langgraph_reflexion.nodes.models.protocols import as_text
-from langgraph_reflexion.nodes.models.transcript import bounded, call_text, fenced, paired, without_calls
+from langgraph_reflexion.nodes.models.transcript import answer_of, bounded, call_text, fenced, paired, without_calls
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.verdicts import complaints
 from langgraph_reflexion.schemas import DECISION_SIGNALS, Attempt, Failure, StopReason, Usage, best_of
@@ -66,7 +66,7 @@ def wrap_up(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]
             spent, message = reply.spent, reply.message
             if message.tool_calls or message.invalid_tool_calls:  # a fallback with bound tools: they will never run
                 message = without_calls(message, message.text)
-            text = "" if cut_off_by_provider(reply.message, state["messages"]) else reply.message.text
+            text = "" if cut_off_by_provider(reply.message, state["messages"]) else answer_of(reply.message)
             if text.strip():
                 update["reason"] = f"{reason} The answer is the fallback model's."
             else:

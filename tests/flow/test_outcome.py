@@ -402,6 +402,14 @@ def test_a_picture_is_an_answer_too(run):
     assert not seen.signals
 
 
+def test_a_picture_is_an_answer_of_a_fallback():
+    picture = {"type": "image", "base64": "aGk=", "mime_type": "image/png"}
+    settings = {"checks": [lambda _answer, _run: False], "limits": Limits(max_attempts=1)}
+    agent = create_reflexion_agent(RoleModel(say("A cat.")), fallback=RoleModel(AIMessage([picture])), **settings)
+    result = agent.invoke({"messages": [("user", "Draw a cat.")]})
+    assert (result["outcome"].answer, result["messages"][-1].content) == ("[image]", [picture])
+
+
 def test_an_answer_that_is_only_spoken_is_what_it_says(run):
     spoken = {"audio": {"id": "audio-1", "data": "aGk=", "transcript": "It is at eleven.", "expires_at": 0}}
     seen = run(RoleModel([AIMessage("", additional_kwargs=spoken)]))
