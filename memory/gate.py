@@ -68,7 +68,7 @@ _INTENTION = lazy_pattern(
     r"|我(?:应该|应|该|要|必须|需要|会|得)([^。；！？]*)",
     re.IGNORECASE,
 )
-"""An intention in the first person."""
+"""An intention in the first person. Without it, 92, not 2, of the 448 lessons of benchmarks/recall.py are refused."""
 
 _ADVERB = lazy_pattern(r"e?(?:li|er|ness)$")
 """The endings of `carefully`, `closer` and `completeness`."""

@@ -65,7 +65,11 @@ KINDS: Mapping[str, tuple[Signal, str]] = MappingProxyType(
         "failed_in_words": ("no_progress", "Results say again and again that the call failed"),
     }
 )
-"""Each kind of loop: the signal of its failure, and the first sentence of the evidence."""
+"""Each kind of loop: the signal of its failure, and the first sentence of the evidence.
+
+Of the 32 failing and 27 clean runs in tests/nodes/tools/data, 18 and 2 are found: without `failed_in_words` 6 and 1,
+without `same_result` 15 and 2, without `reworded` 17 and 1.
+"""
 
 MAX_CYCLE = 3
 """Calls in a cycle: a repeat within three calls is a loop, a longer one may be a plan."""

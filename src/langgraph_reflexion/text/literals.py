@@ -95,7 +95,8 @@ _NO_NAMES = word_set(
     Use Make Plan The This That What When Yes True False None
     """
 )
-"""Capitalised words that are not names."""
+"""Capitalised words that are not names. Without them, 38 instead of 29 of the 958 lessons that fit a task of
+benchmarks/recall.py are refused on it."""
 
 _IN_CODE = lazy_pattern(r"\b([A-Z]\w*)(?=\(|\[[A-Za-z])|(?:->|\bimport|\bclass) ([A-Z]\w*)")
 """A type or a function in code, such as `List` in `def total(prices: List[int]) -> Optional[int]`: not a name."""
