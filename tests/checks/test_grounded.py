@@ -202,6 +202,7 @@ def test_words_that_other_languages_share_with_german_make_no_text_german(answer
     [
         "According to Wikipedia, the fee of the club is 20 EUR.",
         "Furthermore, the fee of the club is 20. Overall, the fee is low.",
+        "Unfortunately the fee of the club is 20.",
         "Twenty",
     ],
 )

@@ -135,6 +135,11 @@ def test_a_useless_lesson_is_refused_with_the_reason(text: str, reason: str) -> 
     assert reason in (said_of(text) or "")
 
 
+def test_a_short_answer_is_given_away_by_a_name_and_not_by_a_common_word() -> None:
+    assert refusal(a_rule("Say that it is in Paris."), None, "Paris") is not None
+    assert refusal(a_rule("Answer no only if every room is taken."), None, "no") is None
+
+
 def test_a_long_answer_in_nearly_the_same_words_is_not_kept() -> None:
     answer = (
         "The pump in the cellar failed on nine days in March. A technician came twice, replaced the valve, cleaned the "
