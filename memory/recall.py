@@ -352,7 +352,7 @@ def _for_task(
         # A lesson whose occasion the request meets fits, however many lessons share the occasion.
         is_met = len(entry.when & asked) >= 2 and share_met(index, entry.when, asked) >= MIN_WHEN_SHARE
         if score >= 1 or is_met:
-            fit[key] = Fit(score, max(score, 1.0))
+            fit[key] = Fit(score, by_words=True)
     of_topic = (item.key for item in _of_custom_topic(index, topic, scores) if item.key not in fit and may_fit(item))
     fit |= {key: Fit(1.0 + scores.get(key, 0.0)) for key in islice(of_topic, MAX_READ)}
     fit = _with_same_failure(index, fit, weights, may_fit)
@@ -444,7 +444,7 @@ def _for_failure(
         if other_occasion:
             scores.pop(key, None)
         else:
-            scores[key] = SAME_FAILURE_SCORE * (1 + share) + scores.get(key, 0.0)
+            scores[key] = SAME_FAILURE_SCORE + scores.get(key, 0.0)
     return {key: Fit(score) for key, score in scores.items()}
 
 
