@@ -151,7 +151,9 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _DIGITS_FOR_LETTERS = str.maketrans("01345789@$!+", "oieastbgasit")
 _LETTER = re.compile(r"[^\W\d_]")
 _MIXED = lazy_pattern(r"[\w@$!+]+")
-_ENCODED = lazy_pattern(r"[A-Za-z0-9+/]{12,}={0,2}")
+_SPELLED_OUT = lazy_pattern(r"\b\w(?: {1,4}\w\b){4,}|\b[^\W\d](?:[-._*|][^\W\d]\b){3,}")
+_ENCODED = lazy_pattern(r"[A-Za-z0-9+/_-]{12,}={0,2}")
+_CHARACTER_CODES = lazy_pattern(r"\b\d{2,3}(?:[ ,]{1,2}\d{2,3}){7,}\b")
 _UNSPACED = lazy_pattern(rf"[{UNSPACED}]{{4}}")
 
 
@@ -168,10 +170,14 @@ def _bare(text: str) -> str:
 
 
 def decoded(text: str) -> Iterator[str]:
-    """The text of stretches in base 64 or 16, if it contains words."""
+    """The text of stretches in base 64, 32 or 16 and of rows of character codes, if it contains words."""
+    for codes in _CHARACTER_CODES.finditer(text):
+        read = "".join(chr(int(code)) for code in codes.group().replace(",", " ").split())
+        if " " in read.strip() and read.isprintable():
+            yield read
     for stretch in _ENCODED.finditer(text):
         encoded = stretch.group().rstrip("=")
-        for decode in (_base64, bytes.fromhex):
+        for decode in (_base64, _base32, bytes.fromhex):
             try:
                 read = decode(encoded).decode("utf-8")
             except (ValueError, binascii.Error):
@@ -181,21 +187,24 @@ def decoded(text: str) -> Iterator[str]:
 
 
 def readings(text: str) -> Iterator[str]:
-    """Other ways to read a visible text: unescaped, digits for letters, shifted letters.
-
-    Spelled out, in CamelCase, backwards, in base 32, as character codes or with the alphabet reversed, one or two of
-    the 1,324 attacks of benchmarks/redteam.py pass each.
-    """
+    """Other ways to read a visible text: unescaped, spelled out, digits for letters, shifted letters, backwards."""
+    spelled = _SPELLED_OUT.sub(lambda found: re.sub(r"(?<=\w)[ ._*|-](?=\w)", "", found.group()), text)
     # A number stays; in a word, digits and signs may stand for letters.
     letters = _MIXED.sub(
         lambda found: found[0].translate(_DIGITS_FOR_LETTERS) if _LETTER.search(found[0]) else found[0], text
     )
-    others = (unescaped(text), letters, codecs.encode(text, "rot13"))
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=\w)[_/-]+(?=\w)", " ", text)
+    others = (unescaped(text), spelled, letters, apart, codecs.encode(text, "rot13"), text[::-1])
     yield from (other for other in dict.fromkeys(others) if other != text)
 
 
 def _base64(encoded: str) -> bytes:
-    return base64.b64decode(encoded + "=" * (-len(encoded) % 4))
+    altchars = b"-_" if set(encoded) & set("-_") else None
+    return base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=altchars)
+
+
+def _base32(encoded: str) -> bytes:
+    return base64.b32decode(encoded + "=" * (-len(encoded) % 8))
 
 
 # ---------------------------------------------------------------- copies
