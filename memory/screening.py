@@ -68,8 +68,10 @@ _PATTERNS = tuple(
         (ENCODED, r"(?<![\w/+])(?=[A-Za-z0-9+/]{40})(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*[A-Z])(?=[A-Za-z0-9+/]*\d)[A-Za-z0-9+/]{40,}={0,2}|(?:\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|&#x?[0-9a-f]+;|%[0-9a-f]{2}){4,}"),
     )
 )  # fmt: skip
-_SPACES = re.compile(r"\s{9,}")
-"""White space in which the patterns would take long."""
+_PATTERNS_OF_READINGS = tuple(found for found in _PATTERNS if found[0] not in (LINK, ENCODED))
+"""For other readings of a text, where `send_email to bob@example.com` and `user_data: name, age` would be links."""
+_SPACES = re.compile(r"[^\S\n]{2,}|\s{9,}")
+"""White space that is read as one space or line break: the patterns expect one space, and would take long in much."""
 _FRAME = lazy_pattern(
     r"\n\s*(?:</?[\w-]{1,40}[^>\n]{0,200}>|#{1,6} |[-=_*~]{3,}|\[/?\w[^\]\n]{0,200}\]\s*$)|^\s*(?:#{1,6} |[-=]{3,})",
     re.MULTILINE,
@@ -97,12 +99,12 @@ def suspicion(text: str) -> str | None:
     if INVISIBLE.search(text):
         return HIDDEN
     plain = visible(text)
-    if reason := _imitation(plain):
+    if reason := _imitation(plain, _PATTERNS):
         return reason
-    if next(decoded(text), None) is not None:
+    if next(decoded(plain), None) is not None:
         return ENCODED
     for other in readings(plain):
-        if reason := _imitation(other):
+        if reason := _imitation(other, _PATTERNS_OF_READINGS):
             return f"in disguise, {reason}"
     return None
 
@@ -121,9 +123,9 @@ def all_texts(lesson: Lesson) -> list[str]:
     return [text for value in values for text in (value if isinstance(value, list) else [value]) if text]
 
 
-def _imitation(text: str) -> str | None:
+def _imitation(text: str, patterns: Iterable[tuple[str, re.Pattern[str]]]) -> str | None:
     text = _SPACES.sub(lambda space: "\n" if "\n" in space[0] else " ", text)
-    if found := next((reason for reason, pattern in _PATTERNS if pattern.search(text)), None):
+    if found := next((reason for reason, pattern in patterns if pattern.search(text)), None):
         return found
     if _FRAME.search(_CODE_BLOCK.sub("code", text)):  # code has comments and lists on lines of their own
         return FORGES
@@ -315,7 +317,8 @@ class Foreign:
         if not self._foreign.units:
             return None
         plain = visible(text)
-        return COPIED if any(map(self._is_copy, dict.fromkeys((plain, *map(visible, readings(text)))))) else None
+        read = dict.fromkeys((plain, *map(visible, (*readings(plain), *readings(text)))))
+        return COPIED if any(map(self._is_copy, read)) else None
 
     def _is_copy(self, text: str) -> bool:
         parts = [self._words(part) for sentence in _SENTENCE.split(text) for part in _clauses(sentence)]
