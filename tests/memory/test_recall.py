@@ -765,6 +765,12 @@ def test_a_lesson_is_found_by_the_same_question_about_something_else(book: Lesso
 
 
 @pytest.mark.req("D22")
+def test_a_lesson_is_found_by_a_question_that_is_all_in_quotes(book: LessonBook) -> None:
+    taught(book, '"Translate the letter to my landlord"', "run-1")
+    assert texts(book.recall('"Translate the letter to my neighbour"')) == [SOIL]
+
+
+@pytest.mark.req("D22")
 @pytest.mark.parametrize(
     "form",
     [

@@ -77,6 +77,13 @@ def test_another_mistake_in_the_fields_of_an_error_is_another_fingerprint(one: s
     assert fingerprint("tool_error", "search", one) != fingerprint("tool_error", "search", other)
 
 
+@pytest.mark.req("A6")
+def test_a_complaint_that_is_all_in_quotes_is_told_from_another_one() -> None:
+    taken, other = '"Room 3 is already taken."', '"The answer names no room."'
+    assert fingerprint("check_failed", None, taken) != fingerprint("check_failed", None, other)
+    assert fingerprint("check_failed", None, taken) == fingerprint("check_failed", None, taken.replace("3", "7"))
+
+
 def test_it_can_be_read() -> None:
     said = fingerprint("tool_error", "fetch", "TimeoutError: no answer after 30 s")
     assert said == "tool_error|fetch|timeouterror: no answer after <n> s"

@@ -214,11 +214,12 @@ def gives_away(text: str, answer: str) -> bool:
 
 
 def _is_message(found: re.Match[str]) -> bool:
-    """Whether a literal is quoted text of three words or more that is the value of a field."""
+    """Whether a literal is quoted text of three words or more that is the value of a field, or all there is."""
     quoted = found.group()
     if found.lastgroup != "str" or quoted.count(" ") + len(_UNSPACED.findall(quoted)) / 4 < 2:
         return False
-    return _AFTER_KEY.search(found.string[max(found.start() - 9, 0) : found.start()]) is not None
+    is_value = _AFTER_KEY.search(found.string[max(found.start() - 9, 0) : found.start()]) is not None
+    return is_value or quoted == found.string.strip()
 
 
 def _quoted_by(found: re.Match[str]) -> str:
