@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from traceback import TracebackException
 from typing import Any
 
 from langgraph_reflexion.context import MemoryPolicy
@@ -73,7 +74,8 @@ def _go_on_after(fault: Exception, what: str) -> None:
 
     if isinstance(fault, GraphBubbleUp):
         raise fault
-    logger.warning("%s: %s: %s", what, type(fault).__name__, mask_secrets(str(fault)))
+    said = str(TracebackException(type(fault), fault, None))  # `str()` of an exception may fail
+    logger.warning("%s: %s: %s", what, type(fault).__name__, mask_secrets(said))
 
 
 def check_model(model: Any) -> None:

@@ -486,6 +486,18 @@ def test_if_the_guard_fails_the_lesson_is_quarantined_and_the_error_logged(guard
     assert "The guard failed" in caplog.text
 
 
+def test_a_lesson_outlives_a_guards_error_that_cannot_be_shown(caplog: Any) -> None:
+    class UnshownError(Exception):
+        def __str__(self) -> str:
+            raise AttributeError("response")
+
+    def guard(_text: str) -> None:
+        raise UnshownError
+
+    assert book(guard=guard).add(rule("Look up the order first.")).action == "quarantined"
+    assert "UnshownError" in caplog.text
+
+
 @pytest.mark.req("K5", "D2")
 def test_a_guards_reason_is_kept_short_and_without_secrets() -> None:
     mine = book(guard=lambda _: f"it says password=correcthorse {'and more ' * 1_000}")
