@@ -66,7 +66,7 @@ def wrap_up(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]
             spent, message = reply.spent, reply.message
             if message.tool_calls or message.invalid_tool_calls:  # a fallback with bound tools: they will never run
                 message = without_calls(message, message.text)
-            text = "" if cut_off_by_provider(reply.message, state["messages"]) else answer_of(reply.message)
+            text = "" if cut_off_by_provider(reply.message, state["messages"]) else answer_of(message)
             if text.strip():
                 update["reason"] = f"{reason} The answer is the fallback model's."
             else:

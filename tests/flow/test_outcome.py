@@ -410,6 +410,17 @@ def test_a_picture_is_an_answer_of_a_fallback():
     assert (result["outcome"].answer, result["messages"][-1].content) == ("[image]", [picture])
 
 
+def test_a_picture_beside_a_call_is_no_answer_of_a_fallback():
+    picture = {"type": "image", "base64": "aGk=", "mime_type": "image/png"}
+    drawn = AIMessage([picture], tool_calls=[{"name": "search", "args": {}, "id": "1"}])
+    settings = {"checks": [lambda _answer, _run: False], "limits": Limits(max_attempts=1)}
+    result = create_reflexion_agent(RoleModel(say("A cat.")), fallback=RoleModel(drawn), **settings).invoke(
+        {"messages": [("user", "Draw a cat.")]}
+    )
+    assert result["outcome"].answer == "A cat.", "the call is taken out, and the picture with it"
+    assert "The fallback gave no answer either." in result["messages"][-1].text
+
+
 def test_an_answer_that_is_only_spoken_is_what_it_says(run):
     spoken = {"audio": {"id": "audio-1", "data": "aGk=", "transcript": "It is at eleven.", "expires_at": 0}}
     seen = run(RoleModel([AIMessage("", additional_kwargs=spoken)]))
