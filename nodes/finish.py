@@ -25,7 +25,7 @@ from langgraph_reflexion.nodes.budget import came_back, end_attempt
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.host import emit, streams_tokens, values_now
 from langgraph_reflexion.nodes.models.calling import stopped_by_provider
-from langgraph_reflexion.nodes.models.transcript import bounded, calls_in, is_paired, not_run, paired, readable
+from langgraph_reflexion.nodes.models.transcript import answer_of, bounded, calls_in, is_paired, not_run, paired
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.recall import best_effort, has_failed, request_in
 from langgraph_reflexion.nodes.remember import confirm_lessons, remember_success
@@ -166,7 +166,7 @@ def _last_messages(parts: Parts, state: State, ending: Ending) -> list[AnyMessag
         return [*out, pending["message"]]
     # A tool's direct answer is already in the conversation, perhaps before the results of other calls.
     direct, text = parts.tools.return_direct, pending["text"]
-    is_answer = [answer.name in direct and readable(answer).endswith(text) for answer in answers]
+    is_answer = [answer.name in direct and answer_of(answer).endswith(text) for answer in answers]
     if ending.stop_reason in ("accepted", "unchecked") and (not any(is_answer) or is_answer[-1]):
         return out
     return [*out, end_message(state, pending, parts.actor.name)]

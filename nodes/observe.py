@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_reflexion.nodes.budget import new_failure
 from langgraph_reflexion.nodes.host import emit_failure
 from langgraph_reflexion.nodes.models.prompt import failure_number, with_failure_turn, with_failures
-from langgraph_reflexion.nodes.models.transcript import bounded, call_text, fenced, media_blocks, readable
+from langgraph_reflexion.nodes.models.transcript import answer_of, bounded, call_text, fenced, media_blocks, readable
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.tool import details_of, note_of_edit
 from langgraph_reflexion.nodes.tools.loops import KINDS, Loop, ObservedCall, extend, key_of, loop_in
@@ -166,6 +166,6 @@ def _direct_answer(return_direct: Collection[str], ran: Sequence[FinishedCall]) 
     """The last result of these tools. A person's response, and the note on an edited call, are only for the model."""
     for call, edited, answer, _, _ in reversed(ran):
         if call["name"] in return_direct and answer.status != "error" and not is_persons_reply(answer):
-            text = readable(answer).removeprefix(f"{note_of_edit(call)}\n") if edited else readable(answer)
+            text = answer_of(answer).removeprefix(f"{note_of_edit(call)}\n") if edited else answer_of(answer)
             return PendingDecision(action="finish", text=text, message=None, refused=False)
     return None

@@ -195,10 +195,12 @@ def readable(message: BaseMessage) -> str:
     )
 
 
-def answer_of(reply: AIMessage) -> str:
-    """The text of an answer. Without one, what OpenAI's audio says, or the types of its media, as in `[image]`."""
+def answer_of(reply: AIMessage | ToolMessage) -> str:
+    """The text of an answer. Without one, what OpenAI's audio or a tool's blocks say, or the types of its media."""
     if without_thinking(reply.text):
         return reply.text
+    if isinstance(reply, ToolMessage):
+        return readable(reply)
     if isinstance(audio := reply.additional_kwargs.get("audio"), dict):
         return str(audio.get("transcript") or "[audio]")
     media = [block["type"] for block in reply.content_blocks if block["type"] in MEDIA]

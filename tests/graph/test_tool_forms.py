@@ -429,7 +429,13 @@ def test_a_picture_is_in_one_message_with_what_the_user_said_before_it():
 
 
 @pytest.mark.parametrize(
-    ("content", "answer"), [([PICTURE], "[image]"), ([FOUND], "archive\nAda\nAda Lovelace was born in 1815.")]
+    ("content", "answer"),
+    [
+        ([PICTURE], "[image]"),
+        ([FOUND], "archive\nAda\nAda Lovelace was born in 1815."),
+        ([{"type": "text", "text": "Ada"}, PICTURE], "Ada"),
+        ([{"type": "text", "text": "Ada, "}, {"type": "text", "text": "1815"}], "Ada, 1815"),
+    ],
 )
 def test_a_direct_answer_of_content_blocks_is_what_they_say(content, answer):
     look = blocks(*content)
