@@ -298,7 +298,7 @@ def next_status(found: StoredLesson, estimates: Estimate) -> tuple[LessonStatus,
     if behind and lesson.status in ("candidate", "active"):
         return "probation", f"{behind}; {record}"
     if lesson.status == "probation":
-        wins, losses = recent(found)
+        wins, losses = recent([found])
         share, variance = posterior(wins, losses)
         if losses > RETIRED_ABOVE and share + math.sqrt(variance) < estimates.without:
             return "retired", f"it keeps losing: {record}"
