@@ -69,8 +69,9 @@ def choose(
     At the start, a lesson is held back if runs do as well without it. After a failure, a lesson that lost its last run,
     or whose failure came back in it, is left out. Of several lessons for the same failure (if half of all lessons are
     for it, on the same occasion), and of lessons that contradict each other, only the one with the highest estimate is
-    shown. So the run tells whether its advice works.
+    shown, with those that give the same advice. So the run tells whether that advice works.
     """
+    values, advice = estimates.values, estimates.advice
     on_record = {found.lesson.id: found for found in fitting if not is_vouched(found)}
     why: dict[str, str] = {}
     if after_failure:
@@ -86,23 +87,26 @@ def choose(
     chosen: list[Lesson] = []
     budget = policy.lesson_tokens
 
-    def add(lessons: Iterable[Lesson], places: int) -> None:
-        """Choose these, up to that many in all, if they are in the budget and neither repeat nor contradict others."""
-        nonlocal budget
-        for lesson in lessons:
-            if len(chosen) >= places:
-                return
-            texts = map(read, (*shown_before, *(known.text for known in chosen)))
-            fits = (cost := tokens_of(lesson)) <= budget
-            if fits and not any(_repeats_or_contradicts(read(lesson.text), text) for text in texts):
-                chosen.append(lesson)
-                budget -= cost
+    def may_join(lesson: Lesson, texts: Iterable[str]) -> bool:
+        """Whether the lesson is within the budget, and neither repeats nor contradicts one of these texts."""
+        fits = tokens_of(lesson) <= budget
+        return fits and not any(_repeats_or_contradicts(read(lesson.text), read(text)) for text in texts)
 
-    places = policy.max_lessons
-    add((lesson for _, lesson, _ in always if lesson.id not in replaced), max(places - 1, 1) if offered else places)
-    add(_in_order(offered, scores, estimates, read), places)
+    places = max(policy.max_lessons - 1, 1) if offered else policy.max_lessons
+    for _, lesson, _ in always:
+        is_left = len(chosen) < places and lesson.id not in replaced
+        if is_left and may_join(lesson, (known.text for known in chosen)):
+            chosen.append(lesson)
+            budget -= tokens_of(lesson)
+    for lesson in _in_order(offered, scores, estimates, read):
+        if len(chosen) >= policy.max_lessons:
+            break
+        others = [known.text for known in chosen if advice.get(known.id) != advice[lesson.id]]
+        if may_join(lesson, [*shown_before, *others]):
+            chosen.append(lesson)
+            budget -= tokens_of(lesson)
     held = [found.lesson for found in _near(fitting, scores) if found.lesson.id in why] if all(why.values()) else []
-    best = max(held, key=lambda lesson: estimates.values[lesson.id], default=None)
+    best = max(held, key=lambda lesson: values[lesson.id], default=None)
     return Selection(chosen, best, why[best.id] if best is not None else "")
 
 
@@ -117,7 +121,7 @@ def _in_order(
     fitting: Sequence[StoredLesson], scores: Mapping[str, Fit], estimates: Estimate, read: Callable[[str], Advice]
 ) -> Iterator[Lesson]:
     """The lessons that may be shown together, the best first."""
-    values = estimates.values
+    values, advice = estimates.values, estimates.advice
 
     def rank(lesson: Lesson) -> tuple[bool, float]:
         # A strategy, which worked once, ranks below what a reflection says.
@@ -150,6 +154,7 @@ def _in_order(
             ),
         )
         yield best
+        yield from (lesson for id, lesson in rivals.items() if id != best.id and advice[id] == advice[best.id])
         waiting = [lesson for lesson in waiting if lesson.id not in rivals]
 
 

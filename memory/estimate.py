@@ -75,11 +75,13 @@ class Estimate(NamedTuple):
 
     `margin` is how far above it a lesson that lost its last run must be: the standard deviation of the share of the
     topic, or 0 once enough of its runs without lessons are known.
+    `advice` maps each lesson to the first one that says the same.
     """
 
     without: float
     values: Mapping[str, float]
     margin: float
+    advice: Mapping[str, str]
 
     def holds_back(self, found: StoredLesson) -> str:
         """Why a lesson is held back at the start of a task of this kind; empty if it is not."""
@@ -114,7 +116,7 @@ def estimate(lessons: Iterable[StoredLesson], of_topic: Tally) -> Estimate:
         wins += taught[group]
         values |= dict.fromkeys(members, (wins + PRIOR_RUNS * base) / (wins + losses + PRIOR_RUNS))
     margin = math.sqrt(posterior(*of_topic)[1]) if sum(of_topic) < ENOUGH_RUNS else 0.0
-    return Estimate(base, values, margin)
+    return Estimate(base, values, margin, advice)
 
 
 def recent(same: Iterable[StoredLesson]) -> Tally:
