@@ -444,7 +444,8 @@ def _for_failure(
         if other_occasion:
             scores.pop(key, None)
         else:
-            scores[key] = SAME_FAILURE_SCORE + scores.get(key, 0.0)
+            # An error of a tool is the same on many occasions.
+            scores[key] = SAME_FAILURE_SCORE * (1 + share) + scores.get(key, 0.0)
     return {key: Fit(score) for key, score in scores.items()}
 
 

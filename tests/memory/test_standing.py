@@ -589,6 +589,20 @@ def test_a_template_and_suspicious_words_do_not_become_a_when(book: LessonBook, 
     assert [one.when for one in book.lessons()] == [WHEN]
 
 
+def test_of_many_lessons_for_one_error_of_a_tool_the_one_for_this_occasion_comes_first(
+    book: LessonBook, clock: Any
+) -> None:
+    error = "tool_error|search|exception bad arguments"
+    about = {"trigger": Trigger(signal="tool_error", tool="search", fingerprint=error)}
+    for thing in ("violin", "glacier", "turnip", "lantern"):
+        lesson = remedy(book, f"Polish the {thing} with wax.", when=f"a {thing} is dull", sources=[thing], **about)
+        credited(book, clock, "www", thing, shown=[lesson.id])
+    ours = remedy(book, BUSY, when="planning a meeting", sources=["ours"], **about)
+    credited(book, clock, "lw", "ours", shown=[ours.id])
+    failure = Failure(signal="tool_error", tool="search", evidence="bad arguments", fingerprint=error)
+    assert recalled(book, failure, tools=["search"])[0] == BUSY
+
+
 def test_a_lesson_that_keeps_all_the_tasks_it_may_reads_no_more_runs(book_on: Any, clock: Any) -> None:
     store = Reads()
     book = book_on(store)
