@@ -353,9 +353,15 @@ def _for_task(
         is_met = len(entry.when & asked) >= 2 and share_met(index, entry.when, asked) >= MIN_WHEN_SHARE
         if score >= 1 or is_met:
             fit[key] = Fit(score, by_words=True)
-    of_topic = (item.key for item in _of_custom_topic(index, topic, scores) if item.key not in fit and may_fit(item))
-    fit |= {key: Fit(1.0 + scores.get(key, 0.0)) for key in islice(of_topic, MAX_READ)}
-    fit = _with_same_failure(index, fit, weights, may_fit)
+    of_topic = _of_custom_topic(index, topic, scores)
+    more = (item.key for item in of_topic if item.key not in fit and may_fit(item))
+    fit |= {key: Fit(1.0 + scores.get(key, 0.0)) for key in islice(more, MAX_READ)}
+
+    def may_replace(item: Item) -> bool:
+        # Advice for another topic, on the same failure, does not replace the topic's own.
+        return may_fit(item) and (not of_topic or item.value.get("topic") == topic)
+
+    fit = _with_same_failure(index, fit, weights, may_replace)
     if not fit and topic != GENERAL:
         return {key: Fit(1.0 + scores.get(key, 0.0)) for key in _for_any_task_of_topic(index, topic, weights, may_fit)}
     return fit

@@ -174,6 +174,16 @@ def test_remedies_for_one_failure_take_turns_in_a_topic_of_ones_own_too(book: Le
     assert len(recalled(book, topic="press")) == 1
 
 
+def test_a_lesson_of_a_topic_of_ones_own_is_not_replaced_by_one_of_another_topic(book: LessonBook, clock: Any) -> None:
+    for thing in ("violin", "harbour", "bridge"):
+        book.add(Lesson(kind="rule", text=f"Polish the {thing} with wax.", when=f"a {thing} is dull"))
+    remedy(book, BUSY, when="slots overlap", topic="press", sources=["a"])
+    other = remedy(book, LATE, when="a person sends mail", topic="radio", sources=["b"])
+    credited(book, clock, "ww", "r", shown=[other.id])
+    task = "Find a free hour for every person of the office."
+    assert [lesson.text for lesson in book.recall(task, topic="press")] == [BUSY]
+
+
 def test_a_lesson_taught_lately_and_often_comes_before_one_taught_once(book: LessonBook, clock: Any) -> None:
     for source, text in enumerate((BUSY, BUSY, LATE, LATE, LATE, BUSY)):
         clock.pass_by(minutes=1)
