@@ -306,6 +306,8 @@ def _read_memos(given: Any) -> tuple[list[Memo], list[tuple[str, str]]]:
         names = (*Memo.model_fields, "type", "content", *get_args(Kind))
         fields = fields_in(item, names) if isinstance(item, dict) else {"text": item}
         named = next((kind for kind in get_args(Kind) if kind in fields), "")  # {"rule": "..."}
+        if isinstance(fields.get(named), dict):
+            fields = {"kind": named, **fields_in(fields[named], names)}
         text = _as_text(fields.get("text", fields.get("content", fields.get(named))))
         if not text:
             dropped.append((_as_text(str(item)), "it has no text"))

@@ -302,6 +302,8 @@ def _alike(query: Search, other: Search) -> bool:
 
 def _lines(seen: ObservedCall) -> set[str]:
     """Return a hash for each line of a result, without words that repeat the question."""
+    if seen.error:
+        return {_hash(seen.error, size=4)}
     lines = [" ".join(line.split()) for line in seen.result.splitlines() if line.strip()]
     if len(lines) > MAX_LINES:
         return {_hash("\n".join(sorted(lines)), size=4)}
