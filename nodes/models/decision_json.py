@@ -62,7 +62,9 @@ def names_a_field(text: str) -> bool:
 def _only_decision(text: str) -> dict[str, Any]:
     """Return the only decision in a reply. Repeated ones count once, and examples of the format do not count."""
     candidates = _candidates(text)
-    meant = [value for value in candidates if not _is_example(value.value)] or candidates
+    # A single object is checked as it is. Among several, data and examples are separated from decisions.
+    meant = [value for value in candidates if _looks_like_a_decision(value.value)] or candidates
+    meant = [value for value in meant if not _is_example(value.value)] or meant
     for value in meant:
         if value.duplicate_key is not None:
             message = f"The reply is ambiguous: the key `{value.duplicate_key}` is given twice in one object."
@@ -103,6 +105,11 @@ def _candidates(text: str) -> list[Parsed]:
 
 def _with_fields(found: list[Parsed]) -> list[Parsed]:
     return [value for value in found if isinstance(value.value, dict) and not value.value.keys().isdisjoint(FIELDS)]
+
+
+def _looks_like_a_decision(value: dict[str, Any]) -> bool:
+    fields = sum(name in value for name in FIELDS)
+    return fields >= 3 or ("action" in value and fields >= 2)
 
 
 def _is_example(value: dict[str, Any]) -> bool:
