@@ -31,13 +31,13 @@ TOKEN_OVERHEAD = 14
 
 
 class Fit(NamedTuple):
-    """A lesson's score, and whether it fits by the words that it shares with the task, not for another reason.
+    """A lesson's score, and the part of it that comes from shared words; `None` if it fits for another reason.
 
     `failures` are the fingerprints by which lessons are found for each other: fewer than half of all lessons have one.
     """
 
     score: float
-    by_words: bool = False
+    words: float | None = None
     failures: frozenset[str] = frozenset()
 
 
@@ -112,9 +112,9 @@ def choose(
 
 def _near(fitting: Sequence[StoredLesson], scores: Mapping[str, Fit]) -> list[StoredLesson]:
     """The lessons that share about as many words with the task as the best one, or fit for another reason."""
-    fits = {found.lesson.id: scores[found.lesson.id] for found in fitting}
-    least = SHARE_OF_BEST * max((fit.score for fit in fits.values() if fit.by_words), default=0.0)
-    return [found for found in fitting if not (fit := fits[found.lesson.id]).by_words or fit.score >= least]
+    words = {found.lesson.id: scores[found.lesson.id].words for found in fitting}
+    least = SHARE_OF_BEST * max((shared for shared in words.values() if shared is not None), default=0.0)
+    return [found for found in fitting if (shared := words[found.lesson.id]) is None or shared >= least]
 
 
 def _in_order(
@@ -171,6 +171,8 @@ def are_rivals(lesson: Lesson, other: Lesson, *, one_kind: bool) -> bool:
     """
     if lesson.trigger is None or set(lesson.sources) & set(other.sources):
         return False
+    if (lesson.kind == "strategy") != (other.kind == "strategy"):
+        return False  # a strategy does not replace advice
     same_failure = lesson.trigger.signal is not None and lesson.trigger == other.trigger
     same_occasion = bool(lesson.when) and likeness(lesson.when, other.when) >= SAME_LIKENESS
     return one_kind or (same_failure and same_occasion)

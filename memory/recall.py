@@ -352,16 +352,12 @@ def _for_task(
         # A lesson whose occasion the request meets fits, however many lessons share the occasion.
         is_met = len(entry.when & asked) >= 2 and share_met(index, entry.when, asked) >= MIN_WHEN_SHARE
         if score >= 1 or is_met:
-            fit[key] = Fit(score, by_words=True)
-    of_topic = _of_custom_topic(index, topic, scores)
-    more = (item.key for item in of_topic if item.key not in fit and may_fit(item))
-    fit |= {key: Fit(1.0 + scores.get(key, 0.0)) for key in islice(more, MAX_READ)}
-
-    def may_replace(item: Item) -> bool:
-        # Advice for another topic, on the same failure, does not replace the topic's own.
-        return may_fit(item) and (not of_topic or item.value.get("topic") == topic)
-
-    fit = _with_same_failure(index, fit, weights, may_replace)
+            fit[key] = Fit(score, max(score, 1.0))
+    if of_topic := _of_custom_topic(index, topic, scores):
+        more = (item.key for item in of_topic if item.key not in fit and may_fit(item))
+        fit |= {key: Fit(1.0 + scores.get(key, 0.0)) for key in islice(more, MAX_READ)}
+    else:
+        fit = _with_same_failure(index, fit, weights, may_fit)
     if not fit and topic != GENERAL:
         return {key: Fit(1.0 + scores.get(key, 0.0)) for key in _for_any_task_of_topic(index, topic, weights, may_fit)}
     return fit
@@ -450,7 +446,6 @@ def _for_failure(
         if other_occasion:
             scores.pop(key, None)
         else:
-            # An error of a tool is the same on many occasions.
             scores[key] = SAME_FAILURE_SCORE * (1 + share) + scores.get(key, 0.0)
     return {key: Fit(score) for key, score in scores.items()}
 
@@ -469,7 +464,8 @@ def _fits_when_not(index: Index, entry: Entry, weights: Mapping[str, float]) -> 
 
 
 def _of_custom_topic(index: Index, topic: str, scores: Mapping[str, float]) -> list[Item]:
-    """The live lessons of a topic that is not built in: those that share most words with the task, then the newest.
+    """The live lessons of a topic that is not built in: those that share most words with the task first, then active
+    ones, then the newest.
 
     If half of all live lessons have the topic, it says little, and the list is empty. Without this, if all tasks have
     one topic, 7 fewer of 100 are solved in seven worlds of `benchmarks/natural.py` (± 3). A few are always offered.
@@ -480,11 +476,8 @@ def _of_custom_topic(index: Index, topic: str, scores: Mapping[str, float]) -> l
     found = [item for item in live if item.value.get("topic") == topic]
     if len(found) > FEW_OF_TOPIC and 2 * len(found) >= len(live):
         return []
-
-    def order(item: Item) -> tuple[float, str, str]:
-        return scores.get(item.key, 0.0), str(item.value.get("created_at")), item.key
-
-    return sorted(found, key=order, reverse=True)
+    found.sort(key=lambda item: (str(item.value.get("created_at")), item.key), reverse=True)
+    return sorted(found, key=lambda item: (-scores.get(item.key, 0.0), item.value["status"] != "active"))
 
 
 def _for_any_task_of_topic(

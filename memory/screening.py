@@ -16,6 +16,7 @@ import base64
 import binascii
 import codecs
 import re
+import string
 import unicodedata
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -25,7 +26,7 @@ from typing import NamedTuple
 
 from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text import hash_of, lazy_pattern
-from langgraph_reflexion.text.tokens import EDGE, MARKS, STOP_WORDS, UNSPACED, stem, unescaped
+from langgraph_reflexion.text.tokens import EDGE, MARKS, PARTICLES, STOP_WORDS, UNSPACED, stem, unescaped
 
 _DROP = r"\b(?<!never )(?<!not )(?<!n't )(?:ignore|disregard|forget|override|bypass|discard|(?:do not|don't) (?:follow|obey)|stop (?:following|obeying))\b"
 _EARLIER = (
@@ -68,16 +69,15 @@ _PATTERNS = tuple(
         (ENCODED, r"(?<![\w/+])(?=[A-Za-z0-9+/]{40})(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*[A-Z])(?=[A-Za-z0-9+/]*\d)[A-Za-z0-9+/]{40,}={0,2}|(?:\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|&#x?[0-9a-f]+;|%[0-9a-f]{2}){4,}"),
     )
 )  # fmt: skip
-_PATTERNS_OF_READINGS = tuple(found for found in _PATTERNS if found[0] not in (LINK, ENCODED))
-"""For other readings of a text, where `send_email to bob@example.com` and `user_data: name, age` would be links."""
-_SPACES = re.compile(r"[^\S\n]{2,}|\s{9,}")
-"""White space that is read as one space or line break: the patterns expect one space, and would take long in much."""
 _FRAME = lazy_pattern(
     r"\n\s*(?:</?[\w-]{1,40}[^>\n]{0,200}>|#{1,6} |[-=_*~]{3,}|\[/?\w[^\]\n]{0,200}\]\s*$)|^\s*(?:#{1,6} |[-=]{3,})",
     re.MULTILINE,
 )  # fmt: skip
 _CODE_BLOCK = lazy_pattern(r"^[ \t]*```[\w+-]*\n(?:(?![ \t]*```).*\n)*[ \t]*```[ \t]*$", re.MULTILINE)
 """A block with no other fence in it, so that nothing seems to be in a block that a reader takes for ended."""
+_FENCE = lazy_pattern(r"^\s*`{3,}[^`\n]*$", re.MULTILINE)
+_PATTERNS_OF_DISGUISES = tuple(found for found in _PATTERNS if found[0] not in (LINK, ENCODED))
+"""For other readings of a text, in which links and encodings mean nothing."""
 _SQUASHED_DROP = lazy_pattern(
     r"(?:ignore|disregard|forget|override)(?:all|any|the|your|every)*(?:previous|prior|above|earlier|preceding)(?:system)?(?:instructions?|prompts?|rules|guidelines)"
 )
@@ -98,13 +98,14 @@ def suspicion(text: str) -> str | None:
         return "it is too long to be checked"
     if INVISIBLE.search(text):
         return HIDDEN
+    text = _without_spaces(2, _OTHER_BREAKS.sub("\n", text))
     plain = visible(text)
-    if reason := _imitation(plain, _PATTERNS):
+    if reason := _imitation(text) or (_imitation(plain) if plain != text else None):
         return reason
-    if next(decoded(plain), None) is not None:
+    if next(decoded(text), None) is not None:
         return ENCODED
     for other in readings(plain):
-        if reason := _imitation(other, _PATTERNS_OF_READINGS):
+        if reason := _imitation(_without_spaces(9, other), disguised=True):
             return f"in disguise, {reason}"
     return None
 
@@ -123,13 +124,21 @@ def all_texts(lesson: Lesson) -> list[str]:
     return [text for value in values for text in (value if isinstance(value, list) else [value]) if text]
 
 
-def _imitation(text: str, patterns: Iterable[tuple[str, re.Pattern[str]]]) -> str | None:
-    text = _SPACES.sub(lambda space: "\n" if "\n" in space[0] else " ", text)
-    if found := next((reason for reason, pattern in patterns if pattern.search(text)), None):
-        return found
-    if _FRAME.search(_CODE_BLOCK.sub("code", text)):  # code has comments and lists on lines of their own
-        return FORGES
-    return DROPS if _SQUASHED_DROP.search(re.sub(r"[^a-z]", "", text.lower())) else None
+def _without_spaces(long: int, text: str) -> str:
+    """The text with one space or line break for a `long` stretch of white space, in which patterns would take long."""
+    return re.sub(rf"\s{{{long},}}", lambda space: "\n" if "\n" in space.group() else " ", text)
+
+
+def _imitation(text: str, *, disguised: bool = False) -> str | None:
+    patterns = _PATTERNS_OF_DISGUISES if disguised else _PATTERNS
+    found = next((reason for reason, pattern in patterns if pattern.search(text)), None)
+    if found is None:
+        prose = _CODE_BLOCK.sub("code", text)  # code has comments and lists on lines of their own
+        if _FRAME.search(prose) or (not disguised and _FENCE.search(prose)):
+            return FORGES
+    if found is None and _SQUASHED_DROP.search(re.sub(r"[^a-z]", "", text.lower())):
+        return DROPS
+    return found
 
 
 # ---------------------------------------------------------------- text in disguise
@@ -157,6 +166,7 @@ _SPELLED_OUT = lazy_pattern(r"\b\w(?: {1,4}\w\b){4,}|\b[^\W\d](?:[-._*|][^\W\d]\
 _ENCODED = lazy_pattern(r"[A-Za-z0-9+/_-]{12,}={0,2}")
 _CHARACTER_CODES = lazy_pattern(r"\b\d{2,3}(?:[ ,]{1,2}\d{2,3}){7,}\b")
 _UNSPACED = lazy_pattern(rf"[{UNSPACED}]{{4}}")
+_ATBASH = str.maketrans(string.ascii_letters, string.ascii_lowercase[::-1] + string.ascii_uppercase[::-1])
 
 
 def visible(text: str) -> str:
@@ -196,7 +206,15 @@ def readings(text: str) -> Iterator[str]:
         lambda found: found[0].translate(_DIGITS_FOR_LETTERS) if _LETTER.search(found[0]) else found[0], text
     )
     apart = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=\w)[_/-]+(?=\w)", " ", text)
-    others = (unescaped(text), spelled, letters, apart, codecs.encode(text, "rot13"), text[::-1])
+    others = (
+        unescaped(text),
+        spelled,
+        letters,
+        apart,
+        codecs.encode(text, "rot13"),
+        text[::-1],
+        text.translate(_ATBASH),
+    )
     yield from (other for other in dict.fromkeys(others) if other != text)
 
 
@@ -273,6 +291,8 @@ _INLINE = re.compile(
 """Marks within a sentence: HTML tags (any other tag ends it), Markdown links, whose words stay, and footnotes. With a
 link and another mark in each attack of benchmarks/redteam.py, 0.3 % pass, and 1.5 % without this."""
 
+_STOPS = STOP_WORDS | PARTICLES
+
 
 class _Unit(NamedTuple):
     """A sentence or a clause as words, and what they weigh."""
@@ -317,8 +337,8 @@ class Foreign:
         if not self._foreign.units:
             return None
         plain = visible(text)
-        read = dict.fromkeys((plain, *map(visible, (*readings(plain), *readings(text)))))
-        return COPIED if any(map(self._is_copy, read)) else None
+        disguised = (*decoded(plain), *readings(plain), *readings(text))
+        return COPIED if any(map(self._is_copy, dict.fromkeys((plain, *map(visible, disguised))))) else None
 
     def _is_copy(self, text: str) -> bool:
         parts = [self._words(part) for sentence in _SENTENCE.split(text) for part in _clauses(sentence)]
@@ -353,7 +373,7 @@ class Foreign:
 
 
 def _weight(words: Iterable[str]) -> float:
-    return sum(STOP_WEIGHT if word in STOP_WORDS else 1.0 if len(word) > 1 or word.isascii() else 0.5 for word in words)
+    return sum(STOP_WEIGHT if word in _STOPS else 1.0 if len(word) > 1 or word.isascii() else 0.5 for word in words)
 
 
 def _near(words: Sequence[str], index: _Index) -> Iterator[_Unit]:
@@ -414,8 +434,8 @@ def _shared_run(text: _Text, unit: Sequence[str]) -> list[str]:
 def _units(texts: Iterable[str]) -> Iterator[str]:
     """Each sentence of these texts, decoded too, and each of its clauses."""
     for given in _parts(texts):
-        plain = visible(unescaped(given))
-        for version in dict.fromkeys((plain, _INLINE.sub(r"\1", plain), *map(visible, decoded(plain)))):
+        text, plain = visible(given), visible(unescaped(given))
+        for version in dict.fromkeys((text, plain, _INLINE.sub(r"\1", plain), *map(visible, decoded(text)))):
             for sentence in _SENTENCE.split(version):
                 yield from _clauses(sentence)
         yield from _across_breaks(plain)

@@ -166,14 +166,6 @@ def test_the_same_advice_in_other_words_stands_next_to_it_and_shares_its_runs(bo
     assert [lesson.id for lesson in book.recall(TASK)] == [rival.id]
 
 
-def test_remedies_for_one_failure_take_turns_in_a_topic_of_ones_own_too(book: LessonBook) -> None:
-    for thing in ("violin", "harbour", "bridge"):
-        book.add(Lesson(kind="rule", text=f"Polish the {thing} with wax.", when=f"a {thing} is dull"))
-    remedy(book, BUSY, when="slots overlap", topic="press", sources=["a"])
-    remedy(book, LATE, when="calendars are full", topic="press", sources=["b"])
-    assert len(recalled(book, topic="press")) == 1
-
-
 def test_a_lesson_of_a_topic_of_ones_own_is_not_replaced_by_one_of_another_topic(book: LessonBook, clock: Any) -> None:
     for thing in ("violin", "harbour", "bridge"):
         book.add(Lesson(kind="rule", text=f"Polish the {thing} with wax.", when=f"a {thing} is dull"))
@@ -193,6 +185,17 @@ def test_a_lesson_taught_lately_and_often_comes_before_one_taught_once(book: Les
         clock.pass_by(minutes=1)
         remedy(book, BUSY, sources=[f"later-{source}"])
     assert recalled(book) == [BUSY]
+
+
+def test_a_strategy_takes_the_place_of_no_advice(book: LessonBook, clock: Any) -> None:
+    remedy(book, BUSY, sources=["a"])
+    about = {"when": WHEN, "trigger": Trigger(signal="check_failed", fingerprint=MARK), "origin": "verified"}
+    worked = book.add(
+        Lesson(kind="strategy", text="List the calendars, then name a gap.", sources=["b"], **about)
+    ).lesson
+    assert worked is not None
+    credited(book, clock, "www", "r", shown=[worked.id])
+    assert recalled(book)[0] == BUSY
 
 
 # ---------------------------------------------------------------- what its own run made of it
