@@ -1,6 +1,6 @@
 """What memory is worth on simulated streams of tasks as people write them, compared with simple memories.
 
-`python benchmarks/natural.py [--worlds usual,far] [--seeds 3] [--tasks 400] [--short]`
+`python benchmarks/natural.py [--worlds usual,far] [--drawn 24] [--seeds 3] [--tasks 400] [--short]`
 
 No model takes part. A student solves a task with a set probability, which right or harmful advice changes. After each
 failure a reflector writes one reflection, which is right, useless, harmful or too broad. Tasks of a kind come in five
@@ -90,6 +90,39 @@ WORLDS = {
         World("useless", right=0.1, useless=0.9, harmful=0.0),
     )
 }
+
+
+def drawn(number: int) -> World:
+    """A world that nobody chose: drawn at random. Its name says how many of its reflections are harmful."""
+    rng = Random(f"drawn {number}")
+    language = rng.choice(["en", "en", "en", "de", "json"])
+    right = rng.uniform(0.1, 0.8)
+    useless = rng.uniform(0, 1 - right)
+    harmful = rng.uniform(0, 1 - right - useless)
+    hardest = rng.uniform(0.02, 0.8)
+    return World(
+        f"{number}: {harmful:.0%}",
+        language=language,
+        kinds=rng.choice([4, 8, 12, 20]),
+        zipf=rng.choice([0.0, 1.1]),
+        base=(hardest, min(hardest + rng.uniform(0.05, 0.6), 0.98)),
+        gain=rng.uniform(0.3, 0.95),
+        harm=rng.uniform(0.2, 0.9),
+        stray=rng.choice([0.02, 0.1, 0.3]),
+        right=right,
+        useless=useless,
+        harmful=harmful,
+        when=rng.random(),
+        echo=rng.random(),
+        literal=rng.random(),
+        obeys=rng.uniform(0.3, 1),
+        follows=rng.choice(["majority", "first", "last", "all"]),
+        evidence=rng.choice(["telling", "generic", "tool"]),
+        fresh=rng.random() < 0.2,
+        follow_ups=rng.choice([0.0, 0.4]) if language == "en" else 0.0,
+        flips=rng.choice([0, 0, 25]),
+    )
+
 
 SLOTS = {
     "name": "Okafor|Lindqvist|Yamada|Petrov|Moreau|Haddad|Nowak|Silva|Brandt|Castellano|Iyer|O'Neill|Kaya|Dubois",
@@ -368,20 +401,22 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--tasks", type=int, default=400)
     parser.add_argument("--worlds", default=",".join(WORLDS), help="names, with commas between")
+    parser.add_argument("--drawn", type=int, default=0, help="this many worlds drawn at random in place of the others")
     parser.add_argument("--short", action="store_true", help="one world, one seed, 100 tasks")
     given = parser.parse_args()
     names, seeds, count = given.worlds.split(","), range(1, given.seeds + 1), given.tasks
     if unknown := set(names) - WORLDS.keys():
         parser.error(f"no world {', '.join(sorted(unknown))}; the worlds are {', '.join(WORLDS)}")
+    worlds = [drawn(number) for number in range(given.drawn)] or [WORLDS[name] for name in names]
     if given.short:
-        names, seeds, count = names[:1], range(1, 2), 100
+        worlds, seeds, count = worlds[:1], range(1, 2), 100
     print(f"A simulation without a model: {count} tasks, {len(seeds)} seeds. Percent solved at the first attempt.\n")
     print(f"{'':51}{'':15}each given the kind of each task")
     print(
         f"{'':9}none  ours  difference    best simple memory  difference    ours  best simple memory      knowing all"
     )
-    for name in names:
-        began, world = time.perf_counter(), WORLDS[name]
+    for world in worlds:
+        began = time.perf_counter()
         streams = [stream(world, seed, count) for seed in seeds]
         ours = [with_book(world, tasks) for tasks in streams]
         ours_given = [with_book(world, tasks, given_the_kind=True) for tasks in streams]
@@ -391,7 +426,7 @@ def main() -> None:
         kind = max(GIVEN_THE_KIND, key=mean.__getitem__)
         (gain, half), (apart, between) = (difference(ours, rates[memory]) for memory in ("none", best))
         print(
-            f"{name:9}{mean['none']:4.1f}  {fmean(ours):4.1f}  {gain:+5.1f} ± {half:4.1f}  "
+            f"{world.name:9}{mean['none']:4.1f}  {fmean(ours):4.1f}  {gain:+5.1f} ± {half:4.1f}  "
             f"{mean[best]:4.1f} {best:13}  {apart:+5.1f} ± {between:4.1f}  "
             f"{fmean(ours_given):4.1f}  {mean[kind]:4.1f} {kind:17}  "
             f"{mean['knowing']:4.1f}  {time.perf_counter() - began:3.0f} s",
