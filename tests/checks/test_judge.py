@@ -462,11 +462,12 @@ def test_long_answers_agree_if_they_say_the_same_in_other_words():
 
 
 @pytest.mark.req("E3")
-def test_asking_again_shows_the_picture_that_the_question_is_about():
+@pytest.mark.parametrize("check", [consistent(k=1), llm_judge()], ids=["consistent", "llm_judge"])
+def test_a_check_that_asks_a_model_shows_it_the_picture_that_the_question_is_about(check):
     picture = {"type": "image", "base64": "aGk=", "mime_type": "image/png"}
     model = RoleModel([say("A cat.")])
     asked = HumanMessage([{"type": "text", "text": "What is it?"}, picture])
-    create_reflexion_agent(model, checks=[consistent(k=1)]).invoke({"messages": [asked]})
+    create_reflexion_agent(model, checks=[check]).invoke({"messages": [asked]})
     first, again = (question.last.content for question in model.asked)
     assert first[1:] == again[1:] == [picture]
     assert "What is it?" in again[0]["text"]

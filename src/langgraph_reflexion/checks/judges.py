@@ -93,7 +93,7 @@ def llm_judge(
     criteria: str | Sequence[str] | None = None,
     dimensions: str | Sequence[str] | Mapping[str, str] | None = None,
 ) -> Check:
-    """Let a model judge the answer. It sees only the question and the answer.
+    """Let a model judge the answer. It sees only the question, with what is attached to it, and the answer.
 
     The default `model` is the agent's model. A compiled graph, such as an agent, can be a judge too. `criteria` are
     your own, in words. `dimensions` are `"general"`, `"satisfaction"`, or your own names with their meanings. A
@@ -107,9 +107,9 @@ def llm_judge(
     schema = _schema(_KEYS[prompt_name], meanings)
 
     def judging(answer: Any, run: Run) -> Waits[Verdict]:
-        prompt = (run.prompts or Prompts()).render(
+        asked = _prompt_for(
+            run,
             prompt_name,
-            task=fenced(bounded(request_for(run))),
             answer=fenced(bounded(text_of(answer))),
             criteria=wanted,
             dimensions=", ".join(meanings),
@@ -117,13 +117,13 @@ def llm_judge(
         chosen = _model_for(judge, run, "llm_judge")
         meter = Meter()
         try:
-            reply = yield from _ask_judge(chosen, prompt, "judge", run, meter, schema)
+            reply = yield from _ask_judge(chosen, asked, "judge", run, meter, schema)
         except Exception as error:
             raise_control_flow(error)
-            _emit_step(run, prompt, "", None, describe(error), meter)
+            _emit_step(run, asked, "", None, describe(error), meter)
             raise
         verdict = read_verdict(reply, run.success_score, meanings)
-        _emit_step(run, prompt, reply, verdict, None, meter)
+        _emit_step(run, asked, reply, verdict, None, meter)
         return verdict
 
     return Check("llm_judge", judging, asks_model=True, wants_model=judge is None, reads_run=True)
@@ -178,16 +178,23 @@ def _model_for(model: Runnable[Any, Any] | None, run: Run, check: str) -> Runnab
     return chosen
 
 
+def _prompt_for(run: Run, name: str, **values: str) -> HumanMessage:
+    """The prompt called `name` about the question, with the images and documents attached to the question."""
+    text = (run.prompts or Prompts()).render(name, task=fenced(bounded(request_for(run))), **values)
+    attached = attached_to(run)
+    return HumanMessage([{"type": "text", "text": text}, *attached] if attached else text)
+
+
 def _ask_judge(
     model: Runnable[Any, Any],
-    prompt: str | list[Any],
+    message: HumanMessage,
     name: str,
     run: Run,
     meter: Meter,
     schema: dict[str, Any] | None = None,
 ) -> Waits[str]:
     """The reply of a chat model or a graph. The prompt says what `schema` says, which some providers enforce."""
-    config, message = metered(_current_config(), meter), HumanMessage(prompt)
+    config = metered(_current_config(), meter)
     graph = unwrapped(model)
     if isinstance(graph, PregelProtocol):
         if isinstance(graph, Pregel):
@@ -212,7 +219,9 @@ def _current_config() -> RunnableConfig:
     return var_child_runnable_config.get() or {}
 
 
-def _emit_step(run: Run, prompt: str, reply: str, verdict: Verdict | None, fault: str | None, meter: Meter) -> None:
+def _emit_step(
+    run: Run, asked: HumanMessage, reply: str, verdict: Verdict | None, fault: str | None, meter: Meter
+) -> None:
     """The judge's request, reply and cost, as an event."""
     emit_step(
         _current_config(),
@@ -222,7 +231,7 @@ def _emit_step(run: Run, prompt: str, reply: str, verdict: Verdict | None, fault
         run_id=run.id,
         attempt=run.attempt,
         check="llm_judge",
-        asked=[HumanMessage(prompt)],
+        asked=[asked],
         answered=AIMessage(reply),
         read=verdict.model_dump(mode="json") if verdict is not None else None,
         decided="verdict" if verdict is not None else "invalid",
@@ -365,10 +374,8 @@ def consistent(k: int = 3, agree: float = 0.6, model: ModelLike | None = None) -
 
     def judging(answer: Any, run: Run) -> Waits[Verdict]:
         chosen = _model_for(other, run, "consistent")
-        task = fenced(bounded(request_for(run)))
         observations = fenced(bounded("\n\n".join(run.observations))) or "none"
-        prompt = (run.prompts or Prompts()).render("again", task=task, observations=observations)
-        asked: Any = [{"type": "text", "text": prompt}, *attached] if (attached := attached_to(run)) else prompt
+        asked = _prompt_for(run, "again", observations=observations)
         replies = []
         for _ in range(k):
             replies.append((yield from _ask_judge(chosen, asked, "again", run, Meter())).strip())
