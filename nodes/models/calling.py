@@ -206,9 +206,9 @@ def cut_off(reply: AIMessage, earlier: Sequence[AnyMessage], task_id: str | None
     """Why a reply is incomplete, or None: it reached its length limit, or has no finish reason although one is
     expected.
 
-    OpenAI's and Anthropic's clients give every reply a finish reason. From another provider it is expected once an
-    earlier message of the conversation has one, and from a model that names no provider, an earlier message of the run:
-    another turn may be another model's.
+    The clients of OpenAI, Anthropic and Gemini give every reply a finish reason. From another provider it is expected
+    once an earlier message of the conversation has one, and from a model that names no provider, an earlier message of
+    the run: another turn may be another model's.
     """
     endings = _finish_reasons(reply)
     if endings & _CUT_OFF:
@@ -220,7 +220,7 @@ def cut_off(reply: AIMessage, earlier: Sequence[AnyMessage], task_id: str | None
     provider = reply.response_metadata.get("model_provider")
     if provider is None:
         earlier = earlier[start_of_run(earlier, task_id) :]
-    if provider in ("openai", "anthropic") or any(
+    if provider in ("openai", "anthropic", "google_genai") or any(
         _finish_reasons(message)
         for message in reversed(earlier)
         if message.type == "ai"

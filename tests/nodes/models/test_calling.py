@@ -69,6 +69,13 @@ def test_a_reply_in_the_middle_of_which_the_provider_failed_is_cut_off(word):
 
 
 @pytest.mark.req("B13")
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "google_genai"])
+def test_a_finish_reason_is_expected_of_each_reply_of_a_provider_that_always_gives_one(provider):
+    reply = AIMessage("10:00 or", response_metadata={"model_provider": provider})
+    assert "without a finish reason" in (cut_off(reply, []) or "")
+
+
+@pytest.mark.req("B13")
 def test_a_finish_reason_is_expected_of_a_provider_that_has_given_one_and_of_no_other():
     earlier = [AIMessage("Hello.", response_metadata={"finish_reason": "stop", "model_provider": "mistralai"})]
     reply = AIMessage("Tuesday.", response_metadata={"model_provider": "ollama"})
