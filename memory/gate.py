@@ -29,14 +29,15 @@ LENGTHS = {"text": MAX_READ, "topic": 64, "tags": 64}
 """Characters to which a field is truncated. Other fields: `MAX_LENGTH`. A longer text is refused, not truncated."""
 
 _EMOTION = lazy_pattern(
-    r"!{2,}|\b(?:sorry|apologi|asham|awful|disappoint|dumb|embarrass|frustrat|horribl|idiot|oops|regret|stupid|terribl"
+    r"!{2,}|\b(?:sorry|asham|awful|disappointing|dumb|embarrass|frustrating|horribl|idiot|oops|regrettabl|stupid|terribl"
     r"|unfortunate)|\b(?:argh|damn|(?-i:[Ss]ad)(?![ -]path)|ugh|what a shame)\b"
+    r"|\b(?:i|we|my|our)\b[^.;!?]{0,30}\b(?:apolog|disappoint|frustrat|regret)"
     r"|抱歉|对不起|遗憾|愚蠢|后悔|难过|失望|糟糕",
     re.IGNORECASE,
 )
 _CHARACTER = lazy_pattern(
     r"\b(?:i(?: am|'m| was|'ve been| have been)"
-    r"|(?:you|the (?:agent|assistant|ai|model)) (?:is|are|was|were|seems?|tends?)) "
+    r"|(?:you|the (?:agent|assistant|ai)) (?:is|are|was|were|seems?|tends?)) "
     r"(?:(?:too|so|very|not|being|to be|a) )*"
     r"(?:bad|poor|weak|careless|lazy|sloppy|hasty|stupid|quick|smart|clever|helpful|diligent|attentive|(?:over)?confident)\b"
     r"|\bmy (?:mistake|fault)\b|(?:我|\b你)(?:太|很(?!可能)|(?:真|总是)(?!的?[应该要需得])|不够|是一个)",
@@ -44,7 +45,7 @@ _CHARACTER = lazy_pattern(
 )
 _FAULTY = r"(?:rejected|refused|wrong|incorrect|incomplete|empty|missing|too \w+|not \w+)\b"
 _STORY = lazy_pattern(
-    r"\bin this (?:task|run|case|conversation|attempt|problem)\b|\bthis time\b"
+    r"\bin this (?:task|run|conversation|attempt|problem)\b|\bthis time\b|(?:^|[.;!?] )in this case\b"
     r"|\b(?:the|this) (?:task|question|problem) (?:was|asked|is about|asks)\b"
     r"|\bthe user (?:asked|wanted|said|requested)\b"
     r"|\b(?:the|my|our) (?:previous|first|last|earlier) (?:attempt|answer|run|try) (?:was|failed|did)\b"

@@ -66,6 +66,11 @@ GOOD = [
     "Test the sad path, too.",
     "Write a sad-path test, too.",
     "我真的应该先查日历，再预订会议室。",
+    "Apologize first when a parcel is lost.",
+    "Escalate when the customer is disappointed with a refund.",
+    "Report cumulative regret for every bandit arm.",
+    "If the supplier file has no rows, return an empty list in this case.",
+    "When the model is too weak, add interaction features before tuning.",
 ]
 BAD = [
     ("", "empty"),
@@ -89,6 +94,8 @@ BAD = [
     ("The result equals 17.", "answer"),
     ("I am so sorry that the slot was wrong, check it.", "emotional"),
     ("Check the slot!!!", "emotional"),
+    ("I apologize for the busy slot; check the calendar.", "emotional"),
+    ("We are frustrated that the slot was busy; check it.", "emotional"),
     ("I am bad at slots.", "character"),
     ("你太粗心了，没有检查时区。", "character"),
     ("我是一个粗心的助手，常常订错房间。", "character"),
@@ -101,6 +108,7 @@ BAD = [
     ("You are too hasty with time zones.", "character"),
     ("我太粗心了，没有检查时区。", "character"),
     ("In this task the slot had to be checked.", "retelling"),
+    ("In this case the slot was busy, check it.", "retelling"),
     ("The user asked for a slot that was busy.", "retelling"),
     ("Book rooms for Quibbleton early.", "Quibbleton"),
     ("Offer 2031-03-04 where a slot is wanted.", "2031-03-04"),
