@@ -52,8 +52,8 @@ def read_object(text: str, *, controls: Collection[str] = ("replan", "ask_user")
 
 
 def names_a_field(text: str) -> bool:
-    """Return whether something in a reply is written as a field of a decision."""
-    return _FIELD.search(text) is not None or _ACTION.search(text) is not None
+    """Return whether something in a reply is written as a field of a decision. Without braces, `action:` is prose."""
+    return _FIELD.search(text) is not None or ("{" in text and _ACTION.search(text) is not None)
 
 
 # ---------------------------------------------------------------- finding the decision

@@ -127,7 +127,8 @@ def _control_tool(name: str) -> BaseTool:
 
 
 _WRITTEN_CALL = re.compile(
-    r"^[^\w\n]*Action(?: ?\d+)?\s*:[\s`*\"'-]*(\w[\w .-]{0,63}?)[`*\"']*\s*([\[({]|$)", re.IGNORECASE | re.MULTILINE
+    r"^[^\w\n]*Action(?: ?\d+)?\s*:[\s`*\"'-]*(\w[\w .-]{0,63}?)[`*\"']*((?<! )\(|\s*[\[{]|\s*$)",
+    re.IGNORECASE | re.MULTILINE,
 )
 _CALL_MARKS = re.compile(r"```(?:json)?|</tool_call>")
 
@@ -141,7 +142,7 @@ def written_call(text: str, tools: Sequence[str]) -> str | None:
         return None
     for call in calls:
         name = names.get(fold_key(call[1]))
-        if name is not None and (call[2] or "action input" in text.casefold()):
+        if name is not None and (call[2].strip() or "action input" in text.casefold()):
             return name
     return None
 

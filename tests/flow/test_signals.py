@@ -56,6 +56,7 @@ SIGNALS_OF_THE_LOOP: list[tuple[Signal, list[Any], dict[str, int]]] = [
         ('{"name": "search", "parameters": {}, "description": "finds hours"}', []),
         ('A call is {"name": "search", "arguments": {"query": "Tuesday"}}', []),
         ("Action: the team meets at eleven.", []),
+        ("Minutes of the meeting\nAction: Search (Ann, by Friday)", []),
         ("Call to action: Search[x] is how ReAct writes it. Action: none", []),
     ],
 )

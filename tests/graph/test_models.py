@@ -409,6 +409,12 @@ def test_native_calls_of_a_model_that_cannot_bind_tools_are_refused_with_the_way
         create_reflexion_agent(FakeListChatModel(responses=["x"]), [search], protocol="tools")
 
 
+@pytest.mark.req("B9")
+def test_prose_that_speaks_of_an_action_is_the_answer_of_a_model_that_calls_no_tools() -> None:
+    text = "A strong call to action: book a demo today."
+    assert answer(FakeListChatModel(responses=[text]), tools=[]) == text
+
+
 def test_a_model_bound_natively_cannot_be_spoken_to_in_json() -> None:
     with pytest.raises(ValueError, match="search"):
         create_reflexion_agent(searching().bind_tools([search]), [search], protocol="json")
