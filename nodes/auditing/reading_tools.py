@@ -48,6 +48,8 @@ class ReadingTools:
             raise ValueError(f"`root` must be a folder that auditors may read in, got {root!r}")
         if not os.path.isdir(root):
             raise ValueError(f"`root` must be a folder that auditors may read in, and {str(root)!r} is not a folder")
+        if os.open not in os.supports_dir_fd:
+            raise ValueError("`root` needs a system that opens files relative to a folder, as Linux and macOS do")
         self.root = Path(root).resolve()
 
     def tools(self) -> list[BaseTool]:

@@ -499,7 +499,8 @@ class View:
     def select(self, values: Any) -> Any:
         """These values, as the caller's schema, which may be a class of objects, else as a dict.
 
-        The list of messages is a copy, so a tool or a prompt function cannot change the conversation.
+        The list of messages is a copy: a tool or a prompt function that changes the list does not change the
+        conversation.
         """
         given = {name: values[name] for name in self.fields if name in values}
         if isinstance(given.get("messages"), list):

@@ -195,7 +195,7 @@ def test_an_export_that_fails_leaves_the_old_file(
     assert not [*tmp_path.glob(".*")]
     full.export(link)
     assert link.is_symlink()
-    assert (file.stat().st_mode & 0o777, len(file.read_text().splitlines())) == (0o640, 3)
+    assert (file.stat().st_mode & 0o777, len(file.read_text(encoding="utf-8").splitlines())) == (0o640, 3)
     assert full.export(os.devnull) == 3
 
 
