@@ -63,11 +63,11 @@ FILTERS: dict[str, tuple[str, ...]] = dict.fromkeys(Filters.__annotations__, ())
 class LessonBook:
     """The lessons of one namespace of a store, which may be any of LangGraph's stores, with or without an index.
 
-    Each method that waits has an async twin whose name begins with `a`. Several books, threads and processes may share a namespace:
-    nothing is lost or counted twice. If you open a new book for each run, pass the same `indexes`, which makes searches
-    faster. The fields of a namespace such as `("planner", "{user_id}")` are filled from `context`, as in a run. With
-    `MemoryPolicy(by_user=True)`, the book is that of the context's `user_id`. `prompts` are those for a guard
-    and for `distill`.
+    Each method that waits has an async twin whose name begins with `a`. Several books, threads and processes may share
+    a namespace: nothing is lost or counted twice. If you open a new book for each run, pass the same `indexes`, which
+    makes searches faster. The fields of a namespace such as `("planner", "{user_id}")` are filled from `context`, as in
+    a run. With `MemoryPolicy(by_user=True)`, the book is that of the context's `user_id`. `prompts` are those for a
+    guard and for `distill`.
     """
 
     def __init__(
