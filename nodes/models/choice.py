@@ -15,7 +15,7 @@ from langchain_core.tools import BaseTool
 from langgraph_reflexion.context import Context, field_of
 from langgraph_reflexion.driver import Waits, accepts, call_function, model_named
 from langgraph_reflexion.errors import ModelError
-from langgraph_reflexion.nodes.host import runtime_of
+from langgraph_reflexion.nodes.host import has_parent, runtime_of
 
 ModelLike: TypeAlias = str | BaseChatModel | Runnable[Any, Any]
 """A chat model, with or without bound settings or fallbacks, or its name."""
@@ -90,13 +90,14 @@ class ModelChoice:
             return _bind_tools(model, tools, more)
         return model.bind(**more) if more else model
 
-    def _name_from(self, context: Any) -> str:
+    def _name_from(self, context: Any, *, of_parent: bool) -> str:
         """The model that the context names, by default the first. An unknown name is refused.
 
-        A parent's context may have a field `model` too. If the models here have no names, it means another model.
+        If the only model here has no name, a parent's context, or one of another class, means another model.
         """
         name = field_of(context, "model")
-        if name is None or (list(self._models) == [""] and not isinstance(context, Context)):
+        is_other = of_parent or not isinstance(context, Context)
+        if name is None or (list(self._models) == [""] and is_other):
             return next(iter(self._models))
         if not isinstance(name, str) or name not in self._models:
             known = ", ".join(repr(known) for known in self._models if known) or "none is named"
@@ -111,7 +112,7 @@ class ModelChoice:
         """The model of this run. `view` returns the state for the caller's function."""
         runtime = runtime_of(config)
         if self._function is None:
-            name = self._name_from(runtime.context)
+            name = self._name_from(runtime.context, of_parent=has_parent(config))
             if not isinstance(self._models[name], DynamicRunnable):
                 return self._ready[name]
             model = configured(self._models[name], config)

@@ -14,6 +14,7 @@ from langchain_core.messages import AIMessage, ChatMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.runtime import Runtime
 
 from langgraph_reflexion import Context, Limits, create_reflexion_agent
@@ -290,6 +291,21 @@ def test_an_unknown_name_in_the_context_is_refused_before_a_call() -> None:
         create_reflexion_agent(models).invoke(HELLO, context=Context(model="huge"))
     with pytest.raises(ValueError, match="none is named"):
         create_reflexion_agent(ScriptedModel([])).invoke(HELLO, context=Context(model="huge"))
+
+
+def test_an_agent_with_one_model_uses_it_whatever_model_the_context_of_its_parent_names() -> None:
+    helper = create_reflexion_agent(ScriptedModel(["helped", "helped"]), name="helper")
+
+    def ask_helper(question: str) -> str:
+        """Ask the helper."""
+        return str(helper.invoke({"messages": [("user", question)]})["messages"][-1].text)
+
+    asks = ScriptedModel([call("ask_helper", question="where?"), "helped"])
+    caller = create_reflexion_agent({"small": ScriptedModel([]), "large": asks}, [ask_helper])
+    outcome = caller.invoke(HELLO, context=Context(model="large"))["outcome"]
+    assert (outcome.answer, outcome.failures) == ("helped", [])
+    graph = StateGraph(MessagesState, context_schema=Context).add_node("helper", helper).add_edge(START, "helper")
+    assert graph.compile().invoke(HELLO, context=Context(model="large"))["messages"][-1].text == "helped"
 
 
 def test_a_name_of_a_model_that_is_no_string_is_refused_when_the_agent_is_built() -> None:
