@@ -212,8 +212,8 @@ def _fixed_failure(episode: Episode, lesson: Lesson) -> bool:
 def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:
     """What a run counts for a lesson, or without one for its topic: `win`, `loss`, or `None` if it says nothing.
 
-    An answer that was rejected for the lesson's own failure, after it was shown or in a run that went without it, makes
-    the run a loss, however it ended. A run without a verdict counts only for a lesson bound to a failure.
+    If an answer was rejected for the lesson's own failure, although the lesson was shown or because it was withheld,
+    the run is a loss, however it ended. A run without a verdict counts only for a lesson bound to a failure.
     """
     if episode.status == "needs_input" or episode.stop_reason in UNCOUNTED:
         return None

@@ -369,7 +369,7 @@ def run_record(
 
 
 NOTHING: Mapping[str, Any] = MappingProxyType({"tried": True})
-"""The counts of a run that does not count for a lesson."""
+"""What a run counts for a lesson for which it does not count."""
 
 
 def change_value(change: Change) -> dict[str, Any]:

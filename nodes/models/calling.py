@@ -206,9 +206,9 @@ def cut_off(reply: AIMessage, earlier: Sequence[AnyMessage], task_id: str | None
     """Why a reply is incomplete, or None: it reached its length limit, or has no finish reason although one is
     expected.
 
-    The clients of OpenAI, Anthropic and Gemini give every reply a finish reason. From another provider it is expected
-    once an earlier message of the conversation has one, and from a model that names no provider, an earlier message of
-    the run: another turn may be another model's.
+    The clients of OpenAI, Anthropic and Gemini give every reply a finish reason. Of another provider one is expected if
+    an earlier reply of the same provider has one. If the provider is not known, only the replies of this run count,
+    because those of other turns may be another model's.
     """
     endings = _finish_reasons(reply)
     if endings & _CUT_OFF:

@@ -266,7 +266,7 @@ class Parser(TextProtocol):
         except Exception as error:  # noqa: BLE001 — the caller's own code, whose error is evidence
             return Invalid("parse_error", describe(error))
         if not isinstance(decision, Decision):
-            return Invalid("parse_error", f"the reader returned {type(decision).__name__}, not a Decision")
+            return Invalid("parse_error", f"the parser returned {type(decision).__name__}, not a Decision")
         return decision
 
     def to_message(self, reply: AIMessage, decision: Decision, turn: str) -> AIMessage:

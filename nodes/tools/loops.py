@@ -194,8 +194,8 @@ def extend(trail: Sequence[Turn], turn: Sequence[ObservedCall]) -> Trail:
 def loop_in(trail: Sequence[Turn], threshold: int) -> Loop | None:
     """Return the loop that the newest turn closes, or None.
 
-    A turn repeats only if its results repeat too, so paging and polling are not loops. All its calls must repeat: a new
-    call next to an old one is progress.
+    A turn repeats only if its results repeat too: a page or a state that is new each time is progress. All its calls
+    must repeat, because a new call next to an old one is progress, too.
     """
     if not trail:
         return None

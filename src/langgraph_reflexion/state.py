@@ -63,7 +63,7 @@ class Tally(TypedDict):
     at: float
     """When this was last written."""
     resumed_at: float
-    """The run's `resumed_at` at that time. If it differs now, the run waited for a person until then."""
+    """The run's `resumed_at` at that time. If it has changed since, the run waited for a person in between."""
     worked: float
     """Seconds of work so far, without the time spent waiting for a person."""
     spent: dict[str, int]
