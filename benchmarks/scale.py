@@ -424,7 +424,7 @@ def year(store: BaseStore, runs: int, size: Callable[[], float]) -> None:
         if part != "no run before":
             for id in ids:
                 times = [now - timedelta(minutes=90 - i) for i in range(60)]
-                listed = tuple(run_record(str(uuid4()), result="win", at=at)[1] for at in times)
+                listed = tuple(run_record(str(uuid4()), at, {"result": "win"})[1] for at in times)
                 earlier = {"shown": 3 * runs // 200, "wins": 2 * runs // 200, "losses": runs // 200}
                 kept = Evidence(runs=listed, earlier=earlier)
                 ops = [PutOp((*place, "evidence", id), *kept.sum_record(max(run["at"] for run in kept.runs)), False)]

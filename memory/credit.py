@@ -100,8 +100,7 @@ def _count(shelf: Shelf, episode: Episode) -> Plan[None]:
         if counts is None and until_now is None:
             continue
         instead = None if item is None else until_now or NOTHING
-        row = run_record(episode.id, at=now, instead=instead, undone=counts is None, **(counts or {}))
-        ops.append(appended := put(shelf.evidence_of(id), *row))
+        ops.append(appended := put(shelf.evidence_of(id), *run_record(episode.id, now, counts, instead)))
         if counts is not None and not counts.get("tried"):
             known[id] = stored_lesson(entry.item, entry.evidence.with_records([appended])) or entry
     exempt = {id for id, entry in found.items() if entry.lesson.name or entry.evidence.vouched}
@@ -131,7 +130,7 @@ def lessons_of(episode: Episode) -> list[str]:
 
 
 def run_fields(episode: Episode, lesson: Lesson) -> dict[str, Any] | None:
-    """What a run counts for a lesson, by the names in `run_record`. `None` if the run does not concern it."""
+    """What a run counts for a lesson, by the names in `LessonRun`. `None` if the run does not concern it."""
     if lesson.id in (*episode.shown, *episode.withheld):
         if lesson.name:
             return None

@@ -117,8 +117,7 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
     for i, (id, found) in enumerate(known.items(), 1):
         yield from pause(i)
         for run, until_now in counts[id].items():
-            row = run_record(run, at=now, instead=until_now, undone=True)
-            groups[run].append(put(shelf.evidence_of(id), *row))
+            groups[run].append(put(shelf.evidence_of(id), *run_record(run, now, None, until_now)))
         changes = [change for change in found.evidence.standing if scope.has_change(change)]
         sources = [source for source in found.evidence.sources if scope.has(source)]
         more, reverted = _revert(shelf, found, changes, counts[id], sources, now, bulk=True)

@@ -45,8 +45,8 @@ twentieth in `estimate.recent`."""
 LessonRun = dict[str, Any]
 """A run that counts for a lesson, as `run_record` writes it: the id `run`, the time `at`, and the `result`:
 `win`, `loss` or `None`. It was shown the lesson, unless it is `withheld` (the run went without it) or `tried` (the
-run wrote it itself). A `recovered` run was won although the failure that the lesson is for occurred. In a `reflected`
-one, a reflection was shown beside the lesson after a failure, and may have won it."""
+run wrote it itself, so its success proves nothing). A `recovered` run was won although the failure that the lesson is
+for occurred. In a `reflected` one, a reflection was shown beside the lesson after a failure, and may have won it."""
 
 Source = dict[str, Any]
 """A run that taught a lesson, as `source_records` writes it: the id `source`, the time `at`, the `origin`."""
@@ -164,8 +164,7 @@ class Evidence:
     @property
     def approved_words(self) -> frozenset[str]:
         """The hashes of the texts that a person approved."""
-        approvals = [change.words for change in self.standing if change.words]
-        return frozenset(approvals[-1]) if approvals else frozenset()
+        return frozenset(next((change.words for change in reversed(self.standing) if change.words), ()))
 
     @property
     def standing(self) -> tuple[Change, ...]:
@@ -333,34 +332,17 @@ def source_records(lesson: Lesson, at: datetime) -> list[Record]:
 
 
 def run_record(
-    run: str,
-    *,
-    result: str | None = None,
-    at: datetime,
-    withheld: bool = False,
-    tried: bool = False,
-    recovered: bool = False,
-    reflected: bool = False,
-    instead: Mapping[str, Any] | None = None,
-    undone: bool = False,
+    run: str, at: datetime, counts: Mapping[str, Any] | None, instead: Mapping[str, Any] | None = None
 ) -> Record:
-    """The record of a run. If a run id finishes twice, the last result counts.
+    """The record of a run, with what it `counts` for the lesson (see `LessonRun`); `None` if that was undone.
 
-    `tried` means that the run wrote the lesson itself, so its success proves nothing. An `undone` run does not count.
-    `instead` is for a correction: what the run has counted until now, or `NOTHING` if it did not count. A correction
-    has its own key, because the record that it corrects may be summed up already.
+    If a run id finishes twice, the last result counts. `instead` is for a correction: what the run has counted until
+    now, or `NOTHING` if it did not count. A correction has its own key, because the record that it corrects may be
+    summed up already.
     """
-    value: dict[str, Any] = {
-        "type": "run",
-        "run": run,
-        "withheld": withheld,
-        "result": result,
-        "at": at.isoformat(),
-        **({"tried": True} if tried else {}),
-        **({"recovered": True} if recovered else {}),
-        **({"reflected": True} if reflected else {}),
-        **({"undone": at.isoformat()} if undone else {}),
-    }
+    value: dict[str, Any] = {"type": "run", "run": run, "withheld": False, "result": None, "at": at.isoformat()}
+    marks = {"undone": value["at"]} if counts is None else counts
+    value |= {name: mark for name, mark in marks.items() if mark}
     if instead is None:
         return f"run/{run}", value
     before = {name: instead[name] for name in ("withheld", "result", "tried") if instead.get(name) is not None}
