@@ -17,7 +17,7 @@ from uuid import uuid4
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 
 from langgraph_reflexion.context import Namespace
-from langgraph_reflexion.driver import Wait, run_async, run_sync
+from langgraph_reflexion.driver import Wait, Waits, either, run_async, run_sync
 from langgraph_reflexion.text.json_text import map_texts
 
 T = TypeVar("T")
@@ -92,7 +92,10 @@ def both(
 
     @functools.wraps(method)
     async def later(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await run_async(method(self, *args, **kwargs), lambda request: _aanswer(self.store, request))
+        return await run_async(
+            method(self, *args, **kwargs),
+            lambda request: request.acall() if isinstance(request, Wait) else run_async(_batch(self.store, request)),
+        )
 
     name = method.__name__.removeprefix("_")
     signature = inspect.signature(method)
@@ -182,22 +185,31 @@ def storable(value: T) -> T:
 
 
 def _answer(store: BaseStore, request: Request) -> Any:
-    if isinstance(request, Wait):
-        return request.call()
-    if not request:
-        return []
-    ops, tries = as_sent(store, request), 0
+    return request.call() if isinstance(request, Wait) else run_sync(_batch(store, request))
+
+
+def _batch(store: BaseStore, ops: list[Op]) -> Waits[Any]:
+    """The results of these operations. With none, other tasks of the event loop get a turn."""
+    if not ops:
+        return (yield Wait(list, _next_turn))
+    sent, tries = as_sent(store, ops), 0
     while True:
         try:
-            return store.batch(ops)
-        except NotImplementedError:
-            if not any(isinstance(op, SearchOp) and op.offset for op in ops):
-                raise
-            return _batch_without_offsets(store, ops)
+            return (yield either(store.batch, store.abatch, sent))
+        except NotImplementedError:  # its searches cannot skip items, or it has no async methods
+            other_way = Wait(
+                lambda: _batch_without_offsets(store, sent), lambda: asyncio.to_thread(_answer, store, ops)
+            )
+            return (yield other_way)
         except Exception as fault:
             tries += 1
             if tries > TRIES or not _failed_by_others(fault):
                 raise
+
+
+async def _next_turn() -> list[Any]:
+    await asyncio.sleep(0)
+    return []
 
 
 def _batch_without_offsets(store: BaseStore, ops: list[Op]) -> list[Any]:
@@ -206,24 +218,6 @@ def _batch_without_offsets(store: BaseStore, ops: list[Op]) -> list[Any]:
     whole = [op._replace(limit=op.limit + op.offset, offset=0) if isinstance(op, SearchOp) else op for op in ops]
     results: list[Any] = store.batch(whole)
     return [found[many:] if many else found for found, many in zip(results, skipped, strict=True)]
-
-
-async def _aanswer(store: BaseStore, request: Request) -> Any:
-    if isinstance(request, Wait):
-        return await request.acall()
-    if not request:
-        await asyncio.sleep(0)
-        return []
-    ops, tries = as_sent(store, request), 0
-    while True:
-        try:
-            return await store.abatch(ops)
-        except NotImplementedError:  # it has no async methods
-            return await asyncio.to_thread(_answer, store, request)
-        except Exception as fault:
-            tries += 1
-            if tries > TRIES or not _failed_by_others(fault):
-                raise
 
 
 def as_sent(store: BaseStore, ops: list[Op]) -> list[Op]:
