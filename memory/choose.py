@@ -87,24 +87,23 @@ def choose(
     chosen: list[Lesson] = []
     budget = policy.lesson_tokens
 
-    def may_join(lesson: Lesson, texts: Iterable[str]) -> bool:
-        """Whether the lesson is within the budget, and neither repeats nor contradicts one of these texts."""
+    def join(lesson: Lesson, texts: Iterable[str]) -> None:
+        """Choose the lesson if it is within the budget, and neither repeats nor contradicts one of these texts."""
+        nonlocal budget
         fits = tokens_of(lesson) <= budget
-        return fits and not any(_repeats_or_contradicts(read(lesson.text), read(text)) for text in texts)
+        if fits and not any(_repeats_or_contradicts(read(lesson.text), read(text)) for text in texts):
+            chosen.append(lesson)
+            budget -= tokens_of(lesson)
 
     places = max(policy.max_lessons - 1, 1) if offered else policy.max_lessons
     for _, lesson, _ in always:
-        is_left = len(chosen) < places and lesson.id not in replaced
-        if is_left and may_join(lesson, (known.text for known in chosen)):
-            chosen.append(lesson)
-            budget -= tokens_of(lesson)
+        if len(chosen) < places and lesson.id not in replaced:
+            join(lesson, (known.text for known in chosen))
     for lesson in _in_order(offered, scores, estimates, read):
         if len(chosen) >= policy.max_lessons:
             break
         others = [known.text for known in chosen if advice.get(known.id) != advice[lesson.id]]
-        if may_join(lesson, [*shown_before, *others]):
-            chosen.append(lesson)
-            budget -= tokens_of(lesson)
+        join(lesson, [*shown_before, *others])
     held = [found.lesson for found in _near(fitting, scores) if found.lesson.id in why] if all(why.values()) else []
     best = max(held, key=lambda lesson: values[lesson.id], default=None)
     return Selection(chosen, best, why[best.id] if best is not None else "")

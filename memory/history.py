@@ -16,7 +16,7 @@ from langgraph_reflexion.memory.credit import counted_episode, run_fields, runs_
 from langgraph_reflexion.memory.estimate import Uplift, uplift
 from langgraph_reflexion.memory.evidence import LIVE, Change
 from langgraph_reflexion.memory.index import tasks_of
-from langgraph_reflexion.memory.items import StoredLesson, fingerprints, parse_item
+from langgraph_reflexion.memory.items import StoredLesson, fingerprints, newest_first, parse_item
 from langgraph_reflexion.memory.shelf import Shelf
 from langgraph_reflexion.schemas import Episode, Lesson
 from langgraph_reflexion.text.tokens import tokens
@@ -144,9 +144,8 @@ def explain(shelf: Shelf, run_id: str | None) -> Plan[dict[str, Any]]:
 def episodes(shelf: Shelf, limit: int | None) -> Plan[list[Episode]]:
     """The recorded runs, the newest first."""
     items = yield from items_in(shelf.episodes)
-    newest = sorted(items, key=lambda item: (str(item.value.get("created_at")), item.key), reverse=True)
     found: list[Episode] = []
-    for i, item in enumerate(newest, 1):
+    for i, item in enumerate(newest_first(items), 1):
         if len(found) == limit:
             break
         if (episode := parse_item(item, Episode)) is not None:

@@ -89,17 +89,6 @@ class Entry(NamedTuple):
     when: frozenset[str]
 
 
-class Noise(NamedTuple):
-    """The similarities that the store's embedding model finds between lessons and unrelated texts."""
-
-    measured: frozenset[str]
-    """The lessons that were compared."""
-    similarities: dict[str, float]
-    """The highest similarity of each lesson that was among the nearest."""
-    others: float
-    """The similarity that all others are below."""
-
-
 class IndexUpdate(NamedTuple):
     """What an index must read: changed items, removed keys, and the number of the last change."""
 
@@ -132,7 +121,8 @@ class Index:
         self.notes: set[str] | None = None
         self.items: dict[str, Item] = {}
         self.entries: dict[str, Entry] = {}
-        self.noise: Noise | None = None
+        self.noise: dict[str, float] = {}
+        """The similarity that the store's embedding model finds between each lesson and unrelated texts, at most."""
         self._by_word: dict[str, set[str]] = {}
         self._by_task_word: dict[str, set[str]] = {}
         """The lessons that were taught by a task with this word."""

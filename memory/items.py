@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
@@ -93,6 +93,11 @@ def item_value(lesson: Lesson) -> dict[str, Any]:
 def is_live(item: Item) -> bool:
     """Whether an item is a lesson that may be shown."""
     return item.value.get("status") in LIVE and isinstance(item.value.get("text"), str)
+
+
+def newest_first(items: Iterable[Item]) -> list[Item]:
+    """Lessons or episodes by the time when they were made."""
+    return sorted(items, key=lambda item: (str(item.value.get("created_at")), item.key), reverse=True)
 
 
 def tool_of(lesson: Lesson) -> str | None:

@@ -28,8 +28,8 @@ from langgraph_reflexion.memory.credit import runs_of_topics, topic_label, won_a
 from langgraph_reflexion.memory.estimate import estimate
 from langgraph_reflexion.memory.evidence import LIVE
 from langgraph_reflexion.memory.gate import LENGTHS, one_line
-from langgraph_reflexion.memory.index import ANY_REQUEST, Entry, Index, Noise, searchable, tasks_of, words_of
-from langgraph_reflexion.memory.items import StoredLesson, fingerprints, is_live, trigger_in
+from langgraph_reflexion.memory.index import ANY_REQUEST, Entry, Index, searchable, tasks_of, words_of
+from langgraph_reflexion.memory.items import StoredLesson, fingerprints, is_live, newest_first, trigger_in
 from langgraph_reflexion.memory.models import topic_for
 from langgraph_reflexion.memory.screening import suspicion
 from langgraph_reflexion.memory.shelf import Shelf, time_in
@@ -164,10 +164,7 @@ def recall(
 
     topic = topic or (yield from topic_for(task, policy))
     holding = [items[key] for key in shelf.index.always() if key in items] if failure is None else []
-    newest = sorted(
-        filter(usable, holding), key=lambda item: (str(item.value.get("created_at")), item.key), reverse=True
-    )
-    always = [item.key for item in newest]
+    always = [item.key for item in newest_first(filter(usable, holding))]
     weights, request = yield from _query_words(shelf, task)
     if failure is None:
         scores = yield from _for_task(shelf, request, weights, usable, one_line(topic, LENGTHS["topic"]) or GENERAL)
@@ -309,19 +306,16 @@ def _similarities(shelf: Shelf, text: str) -> Plan[dict[str, float]]:
     if not near:
         return {}
     noise = shelf.index.noise
-    if noise is None or not near.keys() <= noise.measured:
-        measured = frozenset(shelf.index.entries) | near.keys()
-        similarities: dict[str, float] = {}
-        others = -1.0
+    if not near.keys() <= noise.keys():
+        measured = {*shelf.index.entries, *near}
         all_found = yield from shelf.nearest(*UNRELATED)
         if not all(all_found):  # the embedding model failed
             return {}
-        for found in all_found:
-            similarities |= {key: max(score, similarities.get(key, -1.0)) for key, score in found.items()}
-            # A lesson that is not among the nearest is no more similar than the last of them.
-            others = max(others, min(found.values(), default=0.0))
-        noise = shelf.index.noise = Noise(measured, similarities, others)
-    usual = {key: min(noise.similarities.get(key, noise.others), 0.99) for key in near}
+        # A lesson that is not among the nearest is no more similar than the last of them.
+        others = max(-1.0, *(min(found.values()) for found in all_found))
+        highest = {key: max(found.get(key, -1.0) for found in all_found) for key in set().union(*all_found)}
+        noise = shelf.index.noise = {key: highest.get(key, others) for key in measured}
+    usual = {key: min(noise[key], 0.99) for key in near}
     return {key: max((score - usual[key]) / (1 - usual[key]), 0.0) for key, score in near.items()}
 
 
@@ -476,8 +470,7 @@ def _of_custom_topic(index: Index, topic: str, scores: Mapping[str, float]) -> l
     found = [item for item in live if item.value.get("topic") == topic]
     if len(found) > FEW_OF_TOPIC and 2 * len(found) >= len(live):
         return []
-    found.sort(key=lambda item: (str(item.value.get("created_at")), item.key), reverse=True)
-    return sorted(found, key=lambda item: (-scores.get(item.key, 0.0), item.value["status"] != "active"))
+    return sorted(newest_first(found), key=lambda item: (-scores.get(item.key, 0.0), item.value["status"] != "active"))
 
 
 def _for_any_task_of_topic(
