@@ -116,16 +116,13 @@ def check_names(values: Iterable[str], name: str) -> set[str]:
     """Names or ids, one by one."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise ValueError(f"`{name}` must be a list of strings, got {values!r}")
-    found = set[str]()
-    for value in values:
+    found = list(values)
+    for value in found:
         if not isinstance(value, str):
             own: Any = getattr(value, "name", None)
-            raise ValueError(
-                f"`{name}` must contain only strings, got {value!r}"
-                + (f": pass {own!r}" if isinstance(own, str) else "")
-            )
-        found.add(value)
-    return found
+            hint = f": pass {own!r}" if isinstance(own, str) else ""
+            raise ValueError(f"`{name}` must contain only strings, got {value!r}{hint}")
+    return set(found)
 
 
 def check_instance(kind: type[T], value: T, name: str) -> T:

@@ -57,17 +57,16 @@ class Line(Lesson):
 
 def export(entries: Sequence[StoredLesson], place: Place) -> Plan[int]:
     """Write one lesson per line and return their number. In async code, this runs in a thread."""
-    count: int = yield in_thread(lambda: _write_lines(entries, place))
-    return count
+    yield in_thread(lambda: _write_lines(entries, place))
+    return len(entries)
 
 
-def _write_lines(entries: Sequence[StoredLesson], place: Place) -> int:
+def _write_lines(entries: Sequence[StoredLesson], place: Place) -> None:
     lines = [escape_invisible(json.dumps(_row(entry), ensure_ascii=False)) + "\n" for entry in entries]
     if hasattr(place, "write"):
         cast(TextIO, place).writelines(lines)
     else:
         _write_file(Path(cast(str, place)), "".join(lines))
-    return len(lines)
 
 
 def _write_file(path: Path, text: str) -> None:
@@ -183,8 +182,7 @@ def _parse_line(shelf: Shelf, line: str, untrusted: bool) -> Line:
         raise ValueError("it is not a JSON object; each line is one, as `export` writes them")
     raw = Line.model_validate(data)
     lesson = tidy(raw)
-    reason = malformed(lesson)
-    if reason is not None:
+    if reason := malformed(lesson):
         raise ValueError(reason)
     if lesson.id and not may_be_an_id(lesson.id):
         reserved = ", ".join(COLLECTIONS)

@@ -213,8 +213,7 @@ class Shelf:
 
     def read_evidence(self, labels: list[str]) -> Plan[dict[str, Evidence]]:
         """All evidence about these lessons, read in one batch."""
-        searches: list[Op] = [SearchOp(self.evidence_of(label), None, PAGE) for label in labels]
-        pages = yield searches
+        pages = yield [SearchOp(self.evidence_of(label), None, PAGE) for label in labels]
         found = {}
         for i, (label, page) in enumerate(zip(labels, pages, strict=True), 1):
             exactly = [item for item in page if tuple(item.namespace) == self.evidence_of(label)]
@@ -238,13 +237,12 @@ class Shelf:
     def nearest(self, *queries: str) -> Plan[list[dict[str, float]]]:
         """For each query, the similarities from a store with an index. Empty if it has none, or if its embedding model
         fails."""
-        if not self.has_vectors:
-            return [{} for _ in queries]
-        try:
-            pages = yield [SearchOp(self.lessons, None, NEAREST, 0, query[:2000]) for query in queries]
-        except Exception as fault:  # noqa: BLE001 - an embedder may raise anything; words still work
-            logger.warning("Searched without vectors: %s: %s", type(fault).__name__, mask_secrets(str(fault)))
-            return [{} for _ in queries]
+        pages: list[list[Any]] = [[] for _ in queries]
+        if self.has_vectors:
+            try:
+                pages = yield [SearchOp(self.lessons, None, NEAREST, 0, query[:2000]) for query in queries]
+            except Exception as fault:  # noqa: BLE001 - an embedder may raise anything; words still work
+                logger.warning("Searched without vectors: %s: %s", type(fault).__name__, mask_secrets(str(fault)))
         return [
             {
                 item.key: float(item.score)
@@ -306,11 +304,10 @@ class Shelf:
         for op in ops:
             if isinstance(op, PutOp) and op.namespace[:-1] == self.evidence and may_be_an_id(op.namespace[-1]):
                 about.setdefault(op.namespace[-1], []).extend([op] if op.value else [])
-        evidence = {found.lesson.id: found.evidence for found in known}
         snapshots = [
-            put(self.evidence, id, evidence[id].with_records(about[id]).snapshot_record())
-            for id in about
-            if id in evidence
+            put(self.evidence, found.lesson.id, found.evidence.with_records(records).snapshot_record())
+            for found in known
+            if (records := about.get(found.lesson.id)) is not None
         ]
         yield from self.save([*ops, *snapshots])
         return (yield from self.read_and_correct(about))

@@ -72,12 +72,7 @@ class Written:
 
 
 def add(
-    shelf: Shelf,
-    lesson: Lesson,
-    task: str | None,
-    answer: str | None,
-    foreign: Foreign,
-    doubt: str | None,
+    shelf: Shelf, lesson: Lesson, task: str | None, answer: str | None, foreign: Foreign, doubt: str | None
 ) -> Plan[Written]:
     """Refuse a lesson that is not worth keeping, quarantine one that cannot be trusted, and keep any other.
 

@@ -41,17 +41,14 @@ def filter_sql(connection: sqlite3.Connection, condition: Mapping[str, Any] | No
     others = {}
     for key, wanted in (condition or {}).items():
         path = f'$."{key}"'
-        parts = [
-            _compare_sql(path, name, against)
-            for name, against in (wanted if _has_operators(wanted) else {"$eq": wanted}).items()
-        ]
-        if not _is_plain(key) or None in parts:
+        conditions = wanted if _has_operators(wanted) else {"$eq": wanted}
+        parts = [part for name, against in conditions.items() if (part := _compare_sql(path, name, against))]
+        if not _is_plain(key) or len(parts) < len(conditions):
             others[key] = wanted
             continue
-        for part in parts:
-            assert part is not None
-            sql += f" AND {part[0]}"
-            values += part[1]
+        for comparison, parameters in parts:
+            sql += f" AND {comparison}"
+            values += parameters
     if others:
         # Replaced by the next search on this connection. Searches run one at a time.
         connection.create_function("matches_filter", 1, lambda value: matches(json.loads(value), others))

@@ -77,9 +77,7 @@ class Reader:
             f"SELECT {_COLUMNS} FROM items WHERE namespace = ? AND key = ? AND {_LIVE}",
             (".".join(op.namespace), str(op.key), self._now),
         ).fetchone()
-        if row is None:
-            return None
-        return Item(**self._fields(row, op.refresh_ttl))
+        return None if row is None else Item(**self._fields(row, op.refresh_ttl))
 
     def list_items(self, op: SearchOp) -> list[SearchItem]:
         """Items in the order in which they were first written."""
@@ -221,8 +219,8 @@ def read_changes(connection: sqlite3.Connection, namespace: tuple[str, ...], sin
     if not max(0, last - REMEMBERED) <= since <= last:
         rows = connection.execute(f"{columns} namespace = ?", (name,))
         return Changes(-1, last, [Item(**reader._fields(row, False)) for row in rows])
-    new = connection.execute(f"{columns} seq > ? AND +namespace = ?", (since, name))
-    items = [Item(**reader._fields(row, False)) for row in new]
+    rows = connection.execute(f"{columns} seq > ? AND +namespace = ?", (since, name))
+    items = [Item(**reader._fields(row, False)) for row in rows]
     if not connection.execute("SELECT 1 FROM gone WHERE seq > ?", (since,)).fetchone():
         return Changes(since, last, items)
     keys = {key for [key] in connection.execute("SELECT key FROM items WHERE namespace = ?", (name,))}

@@ -133,22 +133,21 @@ def _check_put(op: PutOp, settings: Settings) -> Put:
 def _check_read(op: GetOp | SearchOp | ListNamespacesOp) -> None:
     if isinstance(op, GetOp):
         _check_place(op)
-        return
-    if isinstance(op, SearchOp):
+    elif isinstance(op, SearchOp):
         _check_namespace(op.namespace_prefix)
         _check_counts(limit=op.limit, offset=op.offset)
         check_filter(op.filter)
         if op.query is not None and not isinstance(op.query, str):
             raise ValueError(f"`query` must be text, got {op.query!r:.100}")
+        validate_op_namespace(op)
+        check_characters(*op.namespace_prefix)
     else:
         _check_counts(limit=op.limit, offset=op.offset, max_depth=0 if op.max_depth is None else op.max_depth)
         for condition in op.match_conditions or ():
             _check_namespace(condition.path)
             if condition.match_type not in ("prefix", "suffix"):
                 raise ValueError(f"a match type must be 'prefix' or 'suffix', got {condition.match_type!r}")
-    validate_op_namespace(op)
-    if isinstance(op, SearchOp):
-        check_characters(*op.namespace_prefix)
+        validate_op_namespace(op)
 
 
 def _check_place(op: GetOp | PutOp) -> None:

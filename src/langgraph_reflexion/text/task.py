@@ -103,12 +103,9 @@ def _unfamiliar(found: Sequence[tuple[str, bool]], earlier: Sequence[str]) -> li
     if len(earlier) < EARLIER:
         return list(found)
     held = Counter(word for task in earlier for word in set(tokens(_plain(task))))
-    unfamiliar = []
-    for sentence, is_request in found:
-        words = set(tokens(sentence))
-        if is_request or 2 * sum(2 * held[word] > len(earlier) for word in words) <= len(words):
-            unfamiliar.append((sentence, is_request))
-    return unfamiliar
+    usual = {word for word, count in held.items() if 2 * count > len(earlier)}
+    words = [set(tokens(sentence)) for sentence, _ in found]
+    return [part for part, own in zip(found, words, strict=True) if part[1] or 2 * len(own & usual) <= len(own)]
 
 
 # ---------------------------------------------------------------- the topic
