@@ -197,10 +197,8 @@ def _batch(store: BaseStore, ops: list[Op]) -> Waits[Any]:
         try:
             return (yield either(store.batch, store.abatch, sent))
         except NotImplementedError:  # its searches cannot skip items, or it has no async methods
-            other_way = Wait(
-                lambda: _batch_without_offsets(store, sent), lambda: asyncio.to_thread(_answer, store, ops)
-            )
-            return (yield other_way)
+            again = Wait(lambda: _batch_without_offsets(store, sent), lambda: asyncio.to_thread(_answer, store, ops))
+            return (yield again)
         except Exception as fault:
             tries += 1
             if tries > TRIES or not _failed_by_others(fault):
@@ -241,10 +239,8 @@ def as_sent(store: BaseStore, ops: list[Op]) -> list[Op]:
             changed.setdefault(op.namespace[:-1], []).append(op.key)
         elif room == "evidence" and may_be_an_id(label) and (op.namespace[:-1], label) not in known:
             more.append(PutOp(op.namespace[:-1], label, None))
-    more += [
-        PutOp((*namespace, "evidence", NOTES), uuid4().hex, {"lessons": ids}, False)
-        for namespace, ids in changed.items()
-    ]
+    for namespace, ids in changed.items():
+        more.append(PutOp((*namespace, "evidence", NOTES), uuid4().hex, {"lessons": ids}, False))
     return [*sorted([*puts, *more], key=lambda op: (op.namespace, op.key))]
 
 

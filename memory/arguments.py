@@ -74,9 +74,7 @@ def label(value: object) -> str:
     text = str(value)
     if text == "langgraph":
         return f"~{ord('l'):02x}anggraph"  # No store takes that label at the root.
-    return _UNFIT.sub(
-        lambda found: "".join(f"~{byte:02x}" for byte in found.group().encode("utf-8", "surrogatepass")), text
-    )
+    return _UNFIT.sub(lambda found: "".join(f"~{byte:02x}" for byte in found[0].encode("utf-8", "surrogatepass")), text)
 
 
 def store_hint(value: Any) -> str:

@@ -193,9 +193,8 @@ def holds_always(found: StoredLesson) -> bool:
 def is_approved(value: Mapping[str, Any], evidence: Evidence) -> bool:
     """Whether a person approved a lesson in exactly these words."""
     words = evidence.approved_words
-    return evidence.approved and (
-        not words or all(hash_of(str(value[name])) in words for name in SHOWN if value.get(name))
-    )
+    shown = (str(value[name]) for name in SHOWN if value.get(name))
+    return evidence.approved and (not words or all(hash_of(text) in words for text in shown))
 
 
 def doubt_of(found: StoredLesson) -> str | None:

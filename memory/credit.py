@@ -69,9 +69,8 @@ def feedback(shelf: Shelf, run_id: str) -> Plan[bool]:
     before = yield from shelf.read_episode(run_id)
     if before is None:
         return False
-    yield from _count(
-        shelf, before.model_copy(update={"success": False, "status": "failure", "stop_reason": "unchecked"})
-    )
+    lost = {"success": False, "status": "failure", "stop_reason": "unchecked"}
+    yield from _count(shelf, before.model_copy(update=lost))
     return True
 
 
@@ -222,8 +221,7 @@ def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:
         return "win" if episode.success else "loss"
     if episode.status != "unverified":
         return "win" if episode.status == "success" else "loss"
-    bound = failure_of(lesson) if lesson is not None else None
-    if lesson is None or not bound:
+    if lesson is None or not (bound := failure_of(lesson)):
         return None
     at = episode.recalled_at.get(lesson.id, 0)
     later = [failure for failure in episode.failures if not at or failure.step > at]
@@ -251,8 +249,7 @@ def _mask(episode: Episode) -> Episode:
     """The episode with secrets masked in its task, its failures and its reflections."""
     failures = [past.model_copy(update={"evidence": mask_secrets(past.evidence)}) for past in episode.failures]
     reflections = [
-        Reflection.model_validate(map_texts(reflection.model_dump(), mask_secrets))
-        for reflection in episode.reflections
+        Reflection.model_validate(map_texts(past.model_dump(), mask_secrets)) for past in episode.reflections
     ]
     texts = {"task": mask_secrets(episode.task), "request": mask_secrets(episode.request)}
     return episode.model_copy(update={**texts, "failures": failures, "reflections": reflections})

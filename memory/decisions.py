@@ -33,10 +33,8 @@ def approve(shelf: Shelf, lesson: str) -> Plan[Lesson]:
     """Make a lesson active with exactly these texts. No later run, cap or expiry date changes that."""
     found = yield from shelf.read_one(lesson)
     texts = tuple(hash_of(text) for text in all_texts(found.lesson))
-    set_aside = [
-        change.why for change in found.evidence.changes if change.action == found.lesson.status == "quarantined"
-    ]
-    doubt = suspicion_of(found.lesson) or next(reversed(set_aside), "")
+    doubts = [change.why for change in found.evidence.changes if change.action == found.lesson.status == "quarantined"]
+    doubt = suspicion_of(found.lesson) or next(reversed(doubts), "")
     why = "exactly these words" + (f", although {doubt}" if doubt else "")
     for_good = {"expires_at": None} if found.lesson.expires_at is not None else {}
     ops = shelf.change_ops(found, "active", "approved", by="person", why=why, words=texts, after=for_good)
@@ -111,8 +109,8 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
     for label, items in (yield from shelf.evidence_items()).items():
         for item in items:
             if label.startswith(TOPIC) and scope.has(item.value) and not item.value.get("undone"):
-                row = item.key, {**item.value, "undone": now.isoformat()}
-                groups[str(item.value.get("run"))].append(put(item.namespace, *row))
+                row = put(item.namespace, item.key, {**item.value, "undone": now.isoformat()})
+                groups[str(item.value.get("run"))].append(row)
     undone: list[Change] = []
     for i, (id, found) in enumerate(known.items(), 1):
         yield from pause(i)

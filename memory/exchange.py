@@ -83,9 +83,8 @@ def _write_file(path: Path, text: str) -> None:
         if target.exists():
             shutil.copymode(target, new)
         new.replace(target)
-    except BaseException:
+    finally:
         new.unlink(missing_ok=True)
-        raise
 
 
 def _is_database(path: Path) -> bool:

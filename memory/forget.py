@@ -107,10 +107,8 @@ def _without_texts(
 
 def _summarizes(item: Item, lessons: Collection[str]) -> bool:
     """Whether an item is a pattern that summarizes one of these lessons."""
-    supersedes = item.value.get("supersedes")
-    return (
-        item.value.get("kind") == "pattern" and isinstance(supersedes, list) and any(id in lessons for id in supersedes)
-    )
+    old = item.value.get("supersedes")
+    return item.value.get("kind") == "pattern" and isinstance(old, list) and any(id in lessons for id in old)
 
 
 def _kept_of(episode: Episode, forgotten: Collection[frozenset[str]], texts: Mapping[str, list[str]]) -> Episode:

@@ -174,10 +174,8 @@ def _advises(text: str) -> bool:
     """Whether a text says what to do next time, as an intention or in a sentence that does not tell a story."""
     if any(concrete(found[1] or found[2] or "") for found in _INTENTION.finditer(text)):
         return True
-    sentences = (part for part in _SENTENCE.split(text) if part)
-    return any(
-        concrete(sentence) and not (_FIRST_PERSON.search(sentence) or _STORY.search(sentence)) for sentence in sentences
-    )
+    sentences = _SENTENCE.split(text)
+    return any(concrete(part) and not (_FIRST_PERSON.search(part) or _STORY.search(part)) for part in sentences)
 
 
 def one_line(text: str, limit: int) -> str:

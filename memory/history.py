@@ -106,9 +106,10 @@ def explain(shelf: Shelf, run_id: str | None) -> Plan[dict[str, Any]]:
     counts = counted_episode(item)
     everything = yield from shelf.read_all()
     concerned = [everything[id] for id in (*episode.shown, *episode.withheld) if id in everything]
-    behind: dict[str, Episode | None] = {}
+    behind: dict[str, str | None] = {}
     for source in dict.fromkeys(source for found in concerned for source in found.lesson.sources[:MAX_NAMED]):
-        behind[source] = yield from shelf.read_episode(source)
+        taught_by = yield from shelf.read_episode(source)
+        behind[source] = taught_by.failures[0].evidence if taught_by is not None and taught_by.failures else None
     return {
         "run": episode.id,
         "task": episode.task,
@@ -168,7 +169,7 @@ def outcome_of(episode: Episode) -> str:
 
 
 def _explained(
-    id: str, found: StoredLesson | None, episode: Episode, counts: Episode | None, behind: Mapping[str, Episode | None]
+    id: str, found: StoredLesson | None, episode: Episode, counts: Episode | None, behind: Mapping[str, str | None]
 ) -> dict[str, Any]:
     if found is None:
         return {"lesson": id, "text": None, "result": None}
@@ -176,16 +177,12 @@ def _explained(
     result = (run_fields(counts, now) or {}).get("result") if counts is not None else None
     at_start = [lesson for lesson in episode.withheld if not episode.recalled_at.get(lesson)]
     held_back = bool(episode.memory) and at_start[-1:] == [id]  # it comes after those withheld for comparison
-    rests_on = [(source, behind.get(source)) for source in now.sources[:MAX_NAMED]]
     return {
         "lesson": id,
         "text": now.text,
         "why": _why(found, episode),
         "without": (episode.memory if held_back else FOR_COMPARISON) if id in episode.withheld else "",
-        "evidence": [
-            {"run": source, "failure": run.failures[0].evidence if run is not None and run.failures else None}
-            for source, run in rests_on
-        ],
+        "evidence": [{"run": source, "failure": behind[source]} for source in now.sources[:MAX_NAMED]],
         "result": result,
         "wins": now.wins,
         "losses": now.losses,

@@ -201,6 +201,10 @@ class Index:
         with self.lock:
             return set(self._by_failure.get(fingerprint, ()))
 
+    def entries_for(self, keys: Iterable[str]) -> dict[str, Entry]:
+        """The entries of these lessons, without those that another thread has forgotten meanwhile."""
+        return {key: entry for key in keys if (entry := self.entries.get(key)) is not None}
+
     def always(self) -> list[str]:
         """The keys of the lessons whose words hold for any task. `holds_always` also checks the origin."""
         with self.lock:

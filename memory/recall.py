@@ -340,13 +340,11 @@ def _for_task(
         # A lesson that the same task taught fits as well as the best by words.
         scores[key] = max(scores.get(key, 0.0), 1.0, likeness * best)
     fit: dict[str, Fit] = {}
-    for key, score in scores.items():
-        if (entry := index.entries.get(key)) is None:
-            continue
+    for key, entry in index.entries_for(scores).items():
         # A lesson whose occasion the request meets fits, however many lessons share the occasion.
         is_met = len(entry.when & asked) >= 2 and share_met(index, entry.when, asked) >= MIN_WHEN_SHARE
-        if score >= 1 or is_met:
-            fit[key] = Fit(score, max(score, 1.0))
+        if scores[key] >= 1 or is_met:
+            fit[key] = Fit(scores[key], max(scores[key], 1.0))
     if of_topic := _of_custom_topic(index, topic, scores):
         more = (item.key for item in of_topic if item.key not in fit and may_fit(item))
         fit |= {key: Fit(1.0 + scores.get(key, 0.0)) for key in islice(more, MAX_READ)}
@@ -374,9 +372,7 @@ def _with_same_failure(
         if 2 * len(bound) >= len(index.items):
             continue
         is_of_kind = len(bound & fit.keys()) >= max(2, SAME_KIND * len(bound))  # one may fit by chance
-        for key in bound:
-            if (entry := index.entries.get(key)) is None:
-                continue
+        for key, entry in index.entries_for(bound).items():
             if (key in fit or is_of_kind or not entry.when.isdisjoint(weights)) and usable(entry.item):
                 known = found.get(key, Fit(share_met(index, entry.when, weights)))
                 found[key] = known._replace(failures=known.failures | {failure})
@@ -418,16 +414,13 @@ def _for_failure(
     by_evidence = match(index, {word: _weight(word) for word in words_of(evidence)}, usable, near=near)
     by_task = match(index, weights, usable)
     scores: dict[str, float] = {}
-    for key in {**by_evidence, **by_task}:
-        if (entry := index.entries.get(key)) is None:
-            continue
+    for key, entry in index.entries_for({**by_evidence, **by_task}).items():
         trigger = trigger_in(entry.item.value)
         alike = (trigger.get("signal"), trigger.get("tool")) == (failure.signal, failure.tool)
         score = max(by_evidence.get(key, 0.0), by_task.get(key, 0.0) if alike else 0.0)
         if score >= 1:
             scores[key] = score / (score + 1) + alike
-    keys = index.bound_to(failure.fingerprint) if failure.fingerprint else ()
-    bound = {key: entry for key in keys if (entry := index.entries.get(key)) is not None}
+    bound = index.entries_for(index.bound_to(failure.fingerprint))
     for key, entry in bound.items():
         share = share_met(index, entry.when, weights)
         # A check may say the same of every task, so of several lessons, those that name another occasion do not apply.

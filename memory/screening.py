@@ -130,15 +130,13 @@ def _without_spaces(long: int, text: str) -> str:
 
 
 def _imitation(text: str, *, disguised: bool = False) -> str | None:
-    patterns = _PATTERNS_OF_DISGUISES if disguised else _PATTERNS
-    found = next((reason for reason, pattern in patterns if pattern.search(text)), None)
-    if found is None:
-        prose = _CODE_BLOCK.sub("code", text)  # code has comments and lists on lines of their own
-        if _FRAME.search(prose) or (not disguised and _FENCE.search(prose)):
-            return FORGES
-    if found is None and _SQUASHED_DROP.search(re.sub(r"[^a-z]", "", text.lower())):
-        return DROPS
-    return found
+    for reason, pattern in _PATTERNS_OF_DISGUISES if disguised else _PATTERNS:
+        if pattern.search(text):
+            return reason
+    prose = _CODE_BLOCK.sub("code", text)  # code has comments and lists on lines of their own
+    if _FRAME.search(prose) or (not disguised and _FENCE.search(prose)):
+        return FORGES
+    return DROPS if _SQUASHED_DROP.search(re.sub(r"[^a-z]", "", text.lower())) else None
 
 
 # ---------------------------------------------------------------- text in disguise
@@ -206,16 +204,9 @@ def readings(text: str) -> Iterator[str]:
         lambda found: found[0].translate(_DIGITS_FOR_LETTERS) if _LETTER.search(found[0]) else found[0], text
     )
     apart = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=\w)[_/-]+(?=\w)", " ", text)
-    others = (
-        unescaped(text),
-        spelled,
-        letters,
-        apart,
-        codecs.encode(text, "rot13"),
-        text[::-1],
-        text.translate(_ATBASH),
-    )
-    yield from (other for other in dict.fromkeys(others) if other != text)
+    shifted = codecs.encode(text, "rot13"), text[::-1], text.translate(_ATBASH)
+    others = dict.fromkeys((unescaped(text), spelled, letters, apart, *shifted))
+    yield from (other for other in others if other != text)
 
 
 def _base64(encoded: str) -> bytes:

@@ -421,9 +421,9 @@ def _evictions(shelf: Shelf, new: StoredLesson, run: str | None) -> Plan[list[Op
     """The writes that retire the least useful lessons if there are more than the cap: perhaps the new one, but never an
     approved one."""
     items = yield from shelf.current_items()
-    others = {new.lesson.id, *new.lesson.supersedes}
+    replaced = {new.lesson.id, *new.lesson.supersedes}
     known = yield from shelf.read_snapshots(
-        (item for key, item in items.items() if is_live(item) and key not in others)
+        item for key, item in items.items() if is_live(item) and key not in replaced
     )
     live = [found for found in (*known.values(), new) if found.lesson.status in LIVE]
     free = sorted((other for other in live if not other.evidence.approved), key=lambda other: _usefulness(shelf, other))

@@ -78,7 +78,6 @@ class Database:
         self._synchronous = "FULL" if durability == "power" else "NORMAL"
         self._inherited: list[sqlite3.Connection | None] = []
         self._start()
-        self._file: tuple[int, int] | None = None
         with self._errors("opened"):
             if not self.in_memory:
                 self._check_file()
@@ -164,10 +163,8 @@ class Database:
         if application != APPLICATION_ID:
             raise self._refuse("it is an SQLite file of another program")
         if version != VERSION:
-            way_out = (
-                "export its lessons with the release that wrote it" if version < VERSION else "upgrade the package"
-            )
-            raise self._refuse(f"its version is {version}, this release reads {VERSION}: {way_out}")
+            advice = "upgrade the package" if version > VERSION else "export its lessons with the release that wrote it"
+            raise self._refuse(f"its version is {version}, this release reads {VERSION}: {advice}")
         return True
 
     def _refuse(self, why: str) -> StoreError:

@@ -13,7 +13,7 @@ from langgraph.store.base import GetOp, Item, ListNamespacesOp, MatchCondition, 
 
 from langgraph_reflexion.memory.store.database import LAST_SEQ, REMEMBERED, last_seq
 from langgraph_reflexion.memory.store.filters import filter_sql
-from langgraph_reflexion.memory.store.operations import Put
+from langgraph_reflexion.memory.store.operations import Put, Scored
 
 if TYPE_CHECKING:
     from langgraph_reflexion.memory.store.vectors import VectorIndex
@@ -49,7 +49,7 @@ RETURNING id
 """
 
 Ranked = list[tuple[int, float | None]]
-"""Ids of items with their scores, best first."""
+"""Ids of items, best first, with their scores if they have one."""
 
 
 class Changes(NamedTuple):
@@ -123,9 +123,7 @@ class Reader:
         }
         return sorted(kept)[op.offset : op.offset + op.limit]
 
-    def _by_vectors(
-        self, op: SearchOp, index: VectorIndex, query: bytes, end: int
-    ) -> tuple[list[tuple[int, float]], list[int]]:
+    def _by_vectors(self, op: SearchOp, index: VectorIndex, query: bytes, end: int) -> tuple[Scored, list[int]]:
         """Items by similarity and, if fewer than `end` have a vector, the ids of the rest."""
         where, values = self._where(op)
         vectors = f"LEFT JOIN vectors ON vectors.id = items.id WHERE {where}"
@@ -145,18 +143,15 @@ class Reader:
         shares = index.shares(terms, page)
         return [(item, shares[item]) for item in page]
 
-    def _words_ranked(
-        self, op: SearchOp, index: WordIndex, terms: list[list[str]], end: int
-    ) -> list[tuple[int, float]]:
+    def _words_ranked(self, op: SearchOp, index: WordIndex, terms: list[list[str]], end: int) -> Scored:
         """Items by BM25, at least `end` of them if there are that many."""
         where, values = self._where(op)
         kept = f"SELECT items.id FROM {_THESE} WHERE {where}"
         limit = min(max(FUSED_DEPTH, 4 * end), 2**40)  # SQLite counts to 2**63
         while True:
             best = index.best(terms, limit)
-            passed = {
-                item for [item] in self.connection.execute(kept, (json.dumps([item for item, _ in best]), *values))
-            }
+            rows = self.connection.execute(kept, (json.dumps([item for item, _ in best]), *values))
+            passed = {item for [item] in rows}
             ranked = [(item, score) for item, score in best if item in passed]
             if len(ranked) >= end or len(best) < limit:
                 return ranked

@@ -27,6 +27,9 @@ from langgraph_reflexion.text.json_text import texts_and_numbers_in
 NOT_INDEXED = "false"
 """An item's `fields` if the put had `index=False`."""
 
+Scored = list[tuple[int, float]]
+"""Ids of items with their scores, best first."""
+
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 

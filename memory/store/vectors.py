@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from langgraph_reflexion.memory.store.database import REMEMBERED, last_seq
-from langgraph_reflexion.memory.store.operations import NOT_INDEXED
+from langgraph_reflexion.memory.store.operations import NOT_INDEXED, Scored
 from langgraph_reflexion.memory.store.settings import Settings
 
 Floats = NDArray[np.float32]
@@ -87,9 +87,7 @@ class VectorIndex:
         row: Floats = self._normalize(np.frombuffer(query, np.float32)[None])[0]
         return row
 
-    def rank(
-        self, rows: Iterable[tuple[int, bytes | None]], query: Floats
-    ) -> tuple[list[tuple[int, float]], list[int]]:
+    def rank(self, rows: Iterable[tuple[int, bytes | None]], query: Floats) -> tuple[Scored, list[int]]:
         """Items with their exact similarity, best first, and the ids of items without a vector."""
         ids: list[int] = []
         scores: list[Floats] = []

@@ -13,9 +13,10 @@ import sqlite3
 import weakref
 from collections.abc import Iterable
 from functools import cache
+from itertools import compress
 
 from langgraph_reflexion.memory.store.database import REMEMBERED, last_seq
-from langgraph_reflexion.memory.store.operations import NOT_INDEXED, text_to_search
+from langgraph_reflexion.memory.store.operations import NOT_INDEXED, Scored, text_to_search
 from langgraph_reflexion.text.tokens import tokens, tokens_of_piece
 
 QUERY_WORDS = 100
@@ -57,9 +58,8 @@ class WordIndex:
                 self._seq = -1
             elif self._seq >= 0:
                 changed = "SELECT id FROM gone WHERE seq > :seq UNION SELECT id FROM items WHERE seq > :seq"
-                self._db.executemany(
-                    "DELETE FROM words WHERE rowid = ?", connection.execute(changed, {"seq": self._seq})
-                )
+                old = connection.execute(changed, {"seq": self._seq})
+                self._db.executemany("DELETE FROM words WHERE rowid = ?", old)
             new = connection.execute("SELECT id, value, fields FROM items WHERE seq > ?", (self._seq,))
             of_piece = cache(tokens_of_piece)  # until these items are read
 
@@ -78,32 +78,27 @@ class WordIndex:
         words = list(dict.fromkeys(tokens(query)))[:QUERY_WORDS]
         return [[word] if self._count(word) else self._near(word) for word in words]
 
-    def best(self, terms: list[list[str]], limit: int) -> list[tuple[int, float]]:
+    def best(self, terms: list[list[str]], limit: int) -> Scored:
         """Items with their BM25 scores, best first. Higher is better."""
         match = " OR ".join('"' + term.replace('"', '""') + '"' for spellings in terms for term in spellings)
         if not match:
             return []
-        rows = self._db.execute(
-            "SELECT rowid, -rank FROM words WHERE words MATCH ? ORDER BY rank, rowid LIMIT ?", (match, limit)
-        )
-        return rows.fetchall()
+        ranked = "SELECT rowid, -rank FROM words WHERE words MATCH ? ORDER BY rank, rowid LIMIT ?"
+        return self._db.execute(ranked, (match, limit)).fetchall()
 
     def shares(self, terms: list[list[str]], items: Iterable[int]) -> dict[int, float]:
         """How much of a query each item contains, from 0 to 1. Rare words count more."""
         [total] = self._db.execute("SELECT count(*) FROM words").fetchone()
-        weights = [
-            math.log(1 + (total + 0.5) / (0.5 + sum(self._count(term) for term in spellings))) for spellings in terms
-        ]
+        counts = (sum(map(self._count, spellings)) for spellings in terms)
+        weights = [math.log(1 + (total + 0.5) / (0.5 + count)) for count in counts]
         rows = self._db.execute(
             "SELECT rowid, text FROM words WHERE rowid IN (SELECT value FROM json_each(?))", (json.dumps(list(items)),)
         )
         shares = {}
         for item, text in rows:
             held = set(text.split())
-            part = sum(
-                weight for weight, spellings in zip(weights, terms, strict=True) if not held.isdisjoint(spellings)
-            )
-            shares[item] = part / sum(weights)
+            is_held = [not held.isdisjoint(spellings) for spellings in terms]
+            shares[item] = sum(compress(weights, is_held)) / sum(weights)
         return shares
 
     def _count(self, term: str) -> int:
@@ -115,9 +110,8 @@ class WordIndex:
         """Terms that begin with the word, or that share its first letter and most of its spelling."""
         if len(word) < SHORTEST_GUESS or not word.isascii():
             return []
-        rows = self._db.execute(
-            "SELECT term FROM vocabulary WHERE term >= ? AND term < ?", (word[0], chr(ord(word[0]) + 1))
-        )
+        end = chr(ord(word[0]) + 1)
+        rows = self._db.execute("SELECT term FROM vocabulary WHERE term >= ? AND term < ?", (word[0], end))
         terms = [term for [term] in rows]
         longer = [term for term in terms if term.startswith(word)][:SPELLINGS]
         return longer or difflib.get_close_matches(word, terms, SPELLINGS, MIN_RATIO)

@@ -258,11 +258,8 @@ def _clauses(text: str) -> list[list[str]]:
 
 def _contrast(a: Advice, b: Advice) -> bool:
     """Whether one text has a word whose opposite is in the other, and neither has both."""
-    return any(
-        len(sides) == len(b.sides[pair]) == 1 and sides != b.sides[pair]
-        for pair, sides in a.sides.items()
-        if pair in b.sides
-    )
+    common = a.sides.keys() & b.sides.keys()
+    return any(len(a.sides[pair]) == len(b.sides[pair]) == 1 and a.sides[pair] != b.sides[pair] for pair in common)
 
 
 def _swapped(a: tuple[set[str], set[str]], b: tuple[set[str], set[str]]) -> bool:
