@@ -21,7 +21,7 @@ from langgraph_reflexion.errors import StoreError
 from langgraph_reflexion.memory.arguments import check_choice
 from langgraph_reflexion.memory.store import items
 from langgraph_reflexion.memory.store.database import Database, last_seq, read_meta
-from langgraph_reflexion.memory.store.items import Changes, Reader, read_changes
+from langgraph_reflexion.memory.store.items import Changes, Reader
 from langgraph_reflexion.memory.store.operations import (
     Batch,
     check_batch,
@@ -115,7 +115,7 @@ class FaissStore(BaseStore):
         """
         check_characters(*namespace)
         with self._database.reading() as connection:
-            return read_changes(connection, namespace, since)
+            return Reader(connection).changes(namespace, since)
 
     async def achanges(self, namespace: tuple[str, ...], since: int) -> Changes | None:
         """Like `changes`, without blocking the event loop."""

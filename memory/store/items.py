@@ -73,22 +73,16 @@ class Reader:
         self._now = now()
 
     def get(self, op: GetOp) -> Item | None:
-        row = self.connection.execute(
-            f"SELECT {_COLUMNS} FROM items WHERE namespace = ? AND key = ? AND {_LIVE}",
-            (".".join(op.namespace), str(op.key), self._now),
-        ).fetchone()
-        return None if row is None else Item(**self._fields(row, op.refresh_ttl))
+        rows = self._select(f"namespace = ? AND key = ? AND {_LIVE}", ".".join(op.namespace), str(op.key), self._now)
+        return Item(**self._fields(rows[0], op.refresh_ttl)) if rows else None
 
     def list_items(self, op: SearchOp) -> list[SearchItem]:
         """Items in the order in which they were first written."""
         where, values = self._where(op)
         order = "+id" if op.namespace_prefix else "id"  # the plus sign has SQLite look up the namespace first
-        rows = self.connection.execute(
-            f"SELECT {_COLUMNS} FROM items WHERE id IN "
-            f"(SELECT id FROM items WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?) ORDER BY id",
-            (*values, op.limit, op.offset),
-        )
-        return [SearchItem(**self._fields(row, op.refresh_ttl)) for row in rows.fetchall()]
+        page = f"SELECT id FROM items WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?"
+        rows = self._select(f"id IN ({page}) ORDER BY id", *values, op.limit, op.offset)
+        return [SearchItem(**self._fields(row, op.refresh_ttl)) for row in rows]
 
     def search(
         self, op: SearchOp, vectors: VectorIndex | None, query: bytes | None, words: WordIndex | None
@@ -103,10 +97,7 @@ class Reader:
         else:
             ranked = self._fused(op, vectors, query, words, end)
         page = ranked[op.offset : end]
-        rows = self.connection.execute(
-            f"SELECT {_COLUMNS} FROM items WHERE id IN (SELECT value FROM json_each(?))",
-            (json.dumps([item for item, _ in page]),),
-        )
+        rows = self._select("id IN (SELECT value FROM json_each(?))", json.dumps([item for item, _ in page]))
         found = {row[0]: row for row in rows}
         return [SearchItem(**self._fields(found[item], op.refresh_ttl), score=score) for item, score in page]
 
@@ -116,12 +107,22 @@ class Reader:
             (self._now,),
         )
         found = (tuple(name.split(".")) for [name] in rows)
-        kept = {
-            name[: op.max_depth]
-            for name in found
-            if all(_matches_namespace(name, condition) for condition in op.match_conditions or ())
-        }
+        conditions = op.match_conditions or ()
+        kept = {name[: op.max_depth] for name in found if all(_matches_namespace(name, each) for each in conditions)}
         return sorted(kept)[op.offset : op.offset + op.limit]
+
+    def changes(self, namespace: tuple[str, ...], since: int) -> Changes | None:
+        """What was written to exactly this namespace after `since`. `None` if items can expire, which is not noted."""
+        if self.connection.execute("SELECT 1 FROM items WHERE expires_at IS NOT NULL LIMIT 1").fetchone():
+            return None
+        last, name = last_seq(self.connection), ".".join(namespace)
+        if not max(0, last - REMEMBERED) <= since <= last:
+            return Changes(-1, last, [Item(**self._fields(row)) for row in self._select("namespace = ?", name)])
+        items = [Item(**self._fields(row)) for row in self._select("seq > ? AND +namespace = ?", since, name)]
+        if not self.connection.execute("SELECT 1 FROM gone WHERE seq > ?", (since,)).fetchone():
+            return Changes(since, last, items)
+        keys = {key for [key] in self.connection.execute("SELECT key FROM items WHERE namespace = ?", (name,))}
+        return Changes(since, last, items, keys)
 
     def _by_vectors(self, op: SearchOp, index: VectorIndex, query: bytes, end: int) -> tuple[Scored, list[int]]:
         """Items by similarity and, if fewer than `end` have a vector, the ids of the rest."""
@@ -189,7 +190,10 @@ class Reader:
         count = f"SELECT count(*) FROM (SELECT 1 FROM items WHERE {under} LIMIT {FEW_ITEMS + 1})"
         return bool(self.connection.execute(count, values).fetchone()[0] <= FEW_ITEMS)
 
-    def _fields(self, row: tuple[Any, ...], refresh_ttl: bool) -> dict[str, Any]:
+    def _select(self, where: str, *values: object) -> list[tuple[Any, ...]]:
+        return self.connection.execute(f"SELECT {_COLUMNS} FROM items WHERE {where}", values).fetchall()
+
+    def _fields(self, row: tuple[Any, ...], refresh_ttl: bool = False) -> dict[str, Any]:
         """An item's fields as LangGraph names them."""
         item, namespace, key, value, created, updated, ttl, expires = row
         # A write for each read would be slow, so a time to live is not restarted before a hundredth of it is over.
@@ -202,24 +206,6 @@ class Reader:
 def now() -> int:
     """Microseconds since 1970."""
     return time.time_ns() // 1000
-
-
-def read_changes(connection: sqlite3.Connection, namespace: tuple[str, ...], since: int) -> Changes | None:
-    """What was written to exactly this namespace after `since`. `None` if items can expire, which is not recorded."""
-    if connection.execute("SELECT 1 FROM items WHERE expires_at IS NOT NULL LIMIT 1").fetchone():
-        return None
-    last, name = last_seq(connection), ".".join(namespace)
-    reader = Reader(connection)
-    columns = f"SELECT {_COLUMNS} FROM items WHERE"
-    if not max(0, last - REMEMBERED) <= since <= last:
-        rows = connection.execute(f"{columns} namespace = ?", (name,))
-        return Changes(-1, last, [Item(**reader._fields(row, False)) for row in rows])
-    rows = connection.execute(f"{columns} seq > ? AND +namespace = ?", (since, name))
-    items = [Item(**reader._fields(row, False)) for row in rows]
-    if not connection.execute("SELECT 1 FROM gone WHERE seq > ?", (since,)).fetchone():
-        return Changes(since, last, items)
-    keys = {key for [key] in connection.execute("SELECT key FROM items WHERE namespace = ?", (name,))}
-    return Changes(since, last, items, keys)
 
 
 def write_items(connection: sqlite3.Connection, puts: Collection[Put], vectors: Mapping[str, bytes]) -> None:
