@@ -13,7 +13,7 @@ from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.memory.access import TOPIC, Plan, items_in, pause, put, read_items, storable
 from langgraph_reflexion.memory.credit import counted_before, counted_episode, later_than_all, lessons_of
-from langgraph_reflexion.memory.evidence import LIVE, Change, Source, lesson_of_change, run_record
+from langgraph_reflexion.memory.evidence import LIVE, Change, LessonRun, Source, lesson_of_change, run_record
 from langgraph_reflexion.memory.gate import one_line
 from langgraph_reflexion.memory.items import FIELDS, MORE_FAILURES, TASKS, StoredLesson
 from langgraph_reflexion.memory.screening import all_texts, suspicion_of
@@ -146,9 +146,9 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
 
 def _counted_in(
     shelf: Shelf, scope: Scope, known: Mapping[str, StoredLesson]
-) -> Plan[tuple[dict[str, Item], dict[str, dict[str, Mapping[str, Any]]]]]:
+) -> Plan[tuple[dict[str, Item], dict[str, dict[str, LessonRun]]]]:
     """The episodes of the runs that are undone, and what each run has counted for each lesson."""
-    counts: dict[str, dict[str, Mapping[str, Any]]] = {
+    counts = {
         id: {str(run["run"]): run for run in found.evidence.runs if scope.has(run)} for id, found in known.items()
     }
     if scope.run is not None:
@@ -207,7 +207,7 @@ def _revert(
     shelf: Shelf,
     found: StoredLesson,
     changes: Sequence[Change],
-    counts: Mapping[str, Mapping[str, Any]],
+    counts: Mapping[str, LessonRun],
     sources: Sequence[Source],
     now: datetime,
     *,
@@ -229,31 +229,23 @@ def _revert(
     if not changes and not counts and not sources:
         return [], []
     about = shelf.evidence_of(lesson.id)
-    ops: list[Op] = [
-        put(about, f"source/{source['origin']}/{source['source']}", {**source, "undone": now.isoformat()})
-        for source in sources
-    ]
+    mark = {"undone": now.isoformat()}
+    ops: list[Op] = [put(about, f"source/{source['origin']}/{source['source']}", source | mark) for source in sources]
     status: LessonStatus | None = None
     if retires or any(change.status is not None for change in changes):
         left = evidence.statuses(without=changes)
         status = "retired" if retires else left[-1] if left else evidence.first_status
     before = {"status": lesson.status} if status else {}
-    undoing = Change("", lesson.id, "undone", now, "person", "", None, None, before)
+    undoing = Change("", lesson.id, "undone", now, "person", "", status, None, before)
     events = [
-        replace(
-            undoing,
-            why=f"{change.action} was undone",
-            status=status,
-            run=change.run if bulk else None,
-            undoes=change.id,
-        )
+        replace(undoing, why=f"{change.action} was undone", run=change.run if bulk else None, undoes=change.id)
         for change in reversed(changes)
     ]
     if bulk and (counts or sources):
         runs = list(dict.fromkeys([*counts, *(str(source["source"]) for source in sources)]))
         run = runs[0] if len(runs) == 1 else None
         why = f"the result of {run or f'{len(runs)} runs'} was undone"
-        events.append(replace(undoing, why=why, before={}, run=run))
+        events.append(replace(undoing, why=why, status=None, before={}, run=run))
     for event in events:
         evidence, record = evidence.with_change(event)
         ops.append(put(about, *record))

@@ -62,13 +62,10 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
     yield from shelf.read_and_correct(gone)
     remove_everywhere(shelf.store, shelf.lessons, gone)
     # A pattern may have been made from them in the meantime.
-    patterns_since = [
-        key
-        for key, item in (yield from shelf.current_items()).items()
-        if key not in gone and _summarizes(item, gone) and fold(str(item.value.get("text"))) in forgotten_texts
-    ]
-    if patterns_since:
-        yield from forget_all(shelf, patterns_since)
+    now = yield from shelf.current_items()
+    patterns = [key for key, item in now.items() if key not in gone and _summarizes(item, gone)]
+    if same_text := [key for key in patterns if fold(str(now[key].value.get("text"))) in forgotten_texts]:
+        yield from forget_all(shelf, same_text)
     yield from shelf.settle()
 
 

@@ -129,7 +129,15 @@ _NOUN = re.compile(r"(?<=[a-z]{5})(?:e?r|or|ion|ment)$")
 OWN_ID = re.compile("[0-9a-f]{16}")
 """The format of the book's ids. Ids of other programs are also in the prompt, so they are screened."""
 
+NO_VECTORS: Mapping[str, float] = MappingProxyType({})
+
 Filters = Mapping[str, Any]
+
+Weights = Mapping[str, float]
+"""The words of a query with their weights."""
+
+Usable = Callable[[Item], bool]
+"""Whether a lesson may be shown to this agent now."""
 
 
 @dataclass(frozen=True)
@@ -246,11 +254,7 @@ def passes(lesson: Lesson, filters: Filters) -> bool:
 
 
 def match(
-    index: Index,
-    weights: Mapping[str, float],
-    usable: Callable[[Item], bool],
-    limit: int = CANDIDATES,
-    near: Mapping[str, float] = MappingProxyType({}),
+    index: Index, weights: Weights, usable: Usable, limit: int = CANDIDATES, near: Mapping[str, float] = NO_VECTORS
 ) -> dict[str, float]:
     """How well lessons fit a query, 1 being just enough: those that share most words with it, and those in `near`."""
     with index.lock:
@@ -263,7 +267,7 @@ def match(
         return {key: math.hypot(score, near.get(key, 0.0) / MIN_SIMILARITY) for key, score in by_words.items()}
 
 
-def _score(index: Index, weights: Mapping[str, float], entry: Entry, shared: float) -> float:
+def _score(index: Index, weights: Weights, entry: Entry, shared: float) -> float:
     length = 0.5 + 0.5 * sum(map(_weight, entry.words)) / USUAL_LESSON_WORDS
     share = share_met(index, entry.when, weights)
     missing = (1 - share) * sum(map(_weight, entry.when))
@@ -322,9 +326,7 @@ def _similarities(shelf: Shelf, text: str) -> Plan[dict[str, float]]:
 # ---------------------------------------------------------------- what fits
 
 
-def _for_task(
-    shelf: Shelf, request: str, weights: Mapping[str, float], usable: Callable[[Item], bool], topic: str
-) -> Plan[dict[str, Fit]]:
+def _for_task(shelf: Shelf, request: str, weights: Weights, usable: Usable, topic: str) -> Plan[dict[str, Fit]]:
     """The lessons that fit a task, with their scores, or else those that hold for any task of its topic."""
     index = shelf.index
 
@@ -355,9 +357,7 @@ def _for_task(
     return fit
 
 
-def _with_same_failure(
-    index: Index, fit: Mapping[str, Fit], weights: Mapping[str, float], usable: Callable[[Item], bool]
-) -> dict[str, Fit]:
+def _with_same_failure(index: Index, fit: Mapping[str, Fit], weights: Weights, usable: Usable) -> dict[str, Fit]:
     """The lessons that fit, and others for the same failures, because models name one kind of task in many words.
 
     If only one fits, or few of many, another one fits only if its `when` has a word of the task. A failure that half of
@@ -379,7 +379,7 @@ def _with_same_failure(
     return found
 
 
-def _taught_by_similar_tasks(index: Index, request: str, usable: Callable[[Item], bool]) -> dict[str, float]:
+def _taught_by_similar_tasks(index: Index, request: str, usable: Usable) -> dict[str, float]:
     """The lessons taught by the tasks most like this request, and the share of the words of such a task in it."""
     words = words_of(request) | function_words(request)
     with index.lock:
@@ -404,9 +404,7 @@ def _likeness(index: Index, entry: Entry, words: frozenset[str], least: int) -> 
     )
 
 
-def _for_failure(
-    shelf: Shelf, weights: Mapping[str, float], usable: Callable[[Item], bool], failure: Failure
-) -> Plan[dict[str, Fit]]:
+def _for_failure(shelf: Shelf, weights: Weights, usable: Usable, failure: Failure) -> Plan[dict[str, Fit]]:
     """The lessons for exactly this failure first, then those for failures of this kind whose words fit."""
     index = shelf.index
     evidence = f"{failure.tool or ''} {failure.evidence[:1000]}"
@@ -437,7 +435,7 @@ def _for_failure(
     return {key: Fit(score) for key, score in scores.items()}
 
 
-def _fits_when_not(index: Index, entry: Entry, weights: Mapping[str, float]) -> bool:
+def _fits_when_not(index: Index, entry: Entry, weights: Weights) -> bool:
     """Whether the task meets a lesson's `when_not` better than its `when`."""
     against = entry.item.value.get("when_not")
     if not isinstance(against, str):
@@ -466,9 +464,7 @@ def _of_custom_topic(index: Index, topic: str, scores: Mapping[str, float]) -> l
     return sorted(newest_first(found), key=lambda item: (-scores.get(item.key, 0.0), item.value["status"] != "active"))
 
 
-def _for_any_task_of_topic(
-    index: Index, topic: str, weights: Mapping[str, float], usable: Callable[[Item], bool]
-) -> list[str]:
+def _for_any_task_of_topic(index: Index, topic: str, weights: Weights, usable: Usable) -> list[str]:
     """The lessons of a topic, or of none, whose `when` names only the topic and words of the task."""
     known = set(map(_root, (*weights, *ANY_REQUEST)))
     general = known | set(map(_root, NAMES.get(topic, ())))

@@ -199,15 +199,13 @@ class Shelf:
 
         It is old if its last status is not that of the lesson's item.
         """
-        found: dict[str, Evidence | None] = {}
-        for i, record in enumerate(filter(None, records), 1):
-            found[record.key] = Evidence.from_snapshot(record.value)
-            yield from pause(i)
+        status = {item.key: item.value.get("status") for item in items}
         evidence: dict[str, Evidence] = {}
-        for item in items:
-            snapshot = found.get(item.key)
-            if snapshot is not None and item.value.get("status") == (snapshot.statuses() or ["candidate"])[-1]:
-                evidence[item.key] = snapshot
+        for i, record in enumerate(filter(None, records), 1):
+            snapshot = Evidence.from_snapshot(record.value)
+            if snapshot is not None and status.get(record.key) == (snapshot.statuses() or ["candidate"])[-1]:
+                evidence[record.key] = snapshot
+            yield from pause(i)
         evidence |= yield from self.read_evidence([item.key for item in items if item.key not in evidence])
         return (yield from _stored_lessons(items, evidence))
 

@@ -51,11 +51,8 @@ def sum_up_runs(shelf: Shelf, lesson: str) -> Plan[None]:
     """
     end = shelf.clock() - LATE  # before the items are read: a later one may be missing
     about = yield from items_in(shelf.evidence_of(lesson))
-    runs = [
-        item
-        for item in about
-        if item.value.get("type") == "run" and (at := time_in(item.value.get("at"))) is not None and at < end
-    ]
+    runs = [item for item in about if item.value.get("type") == "run"]
+    runs = [item for item in runs if (at := time_in(item.value.get("at"))) is not None and at < end]
     sums = [item for item in about if item.value.get("type") == "sum"]
     ops: list[Op] = drop(_stale(about))
     summed = Evidence().with_records([*sums, *runs])
