@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
+from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, BaseMessage
 from langchain_core.messages.tool import invalid_tool_call
 from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
@@ -57,6 +58,8 @@ def call_model(
     # Most texts are ASCII and need no second look: the whole conversation is read before each decision.
     prompt = [m if isinstance(m.content, str) and m.content.isascii() else with_valid_text(m) for m in messages]
     inner, kwargs = _unwrapped(model)
+    written = _WrittenCalls()
+    config = with_handlers(config, written)
     try:
         given = yield from ask(inner, prompt, config, seconds=seconds, retries=retries, **kwargs)
     except Exception as error:
@@ -67,7 +70,8 @@ def call_model(
     if isinstance(given, BaseMessage) and not isinstance(given, AIMessage):  # a server sent an unknown role
         given = AIMessage(given.content, id=given.id, response_metadata=given.response_metadata)
     reply = given if isinstance(given, AIMessage) else AIMessage(str(given))
-    calls, invalid = _valid_calls(reply) if reply.tool_calls or reply.invalid_tool_calls else ([], [])
+    broken = written.broken() if reply.tool_calls else {}
+    calls, invalid = _valid_calls(reply, broken) if reply.tool_calls or reply.invalid_tool_calls else ([], [])
     fields = {"tool_calls": calls, "invalid_tool_calls": invalid, "additional_kwargs": reply.additional_kwargs}
     return Reply(with_valid_text(reply, **fields), usage_of(reply))
 
@@ -137,8 +141,9 @@ def with_valid_text(message: M, **fields: Any) -> M:
     return message.model_copy(update=changed) if changed else message
 
 
-def _valid_calls(message: AIMessage) -> tuple[list[Any], list[Any]]:
-    """The calls with a name, arguments as a dict and an id as text. Anything else is an invalid call."""
+def _valid_calls(message: AIMessage, broken: Mapping[Any, str]) -> tuple[list[Any], list[Any]]:
+    """The calls with a name, arguments as a dict and an id as text. Anything else is an invalid call, as is a broken
+    one: its arguments, by its name and id, are not JSON."""
     calls, invalid = list[Any](), list[Any]()
     for cut in cast("list[dict[str, Any]]", message.invalid_tool_calls):
         invalid.append({**cut, "id": None if (call_id := cut.get("id")) is None else str(call_id)})
@@ -148,12 +153,43 @@ def _valid_calls(message: AIMessage) -> tuple[list[Any], list[Any]]:
             with suppress(ValueError):
                 args = json.loads(args)
         call_id = None if call_id is None else str(call_id)
-        if isinstance(name, str) and (args is None or isinstance(args, dict)):
+        if (key := (name, call.get("id"))) in broken:
+            invalid.append(invalid_tool_call(name=str(name or ""), args=broken[key], id=call_id))
+        elif isinstance(name, str) and (args is None or isinstance(args, dict)):
             calls.append({**call, "name": name, "args": args or {}, "id": call_id})
         else:
             error = NO_OBJECT if isinstance(name, str) else "it has no name"
             invalid.append(invalid_tool_call(name=str(name or ""), args=str(args), id=call_id, error=error))
     return calls, invalid
+
+
+class _WrittenCalls(BaseCallbackHandler):
+    """The calls of a streamed reply as they were written. LangChain guesses the end of arguments that break off."""
+
+    run_inline = ignore_chain = ignore_chat_model = True
+
+    def __init__(self) -> None:
+        self._chunks: dict[UUID, list[AIMessageChunk]] = {}
+
+    def on_llm_new_token(self, token: Any, *, chunk: Any = None, run_id: UUID, **kwargs: Any) -> None:
+        message = getattr(chunk, "message", None)
+        if isinstance(message, AIMessageChunk) and message.tool_call_chunks:
+            self._chunks.setdefault(run_id, []).append(message)
+
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        self._chunks.pop(run_id, None)  # another try follows
+
+    def broken(self) -> dict[tuple[str | None, str | None], str]:
+        """The arguments that are not JSON, by the name and id of their call."""
+        calls = [call for first, *rest in self._chunks.values() for call in (first + rest).tool_call_chunks]
+        return {(call["name"], call["id"]): args for call in calls if (args := call["args"]) and not _is_json(args)}
+
+
+def _is_json(text: str) -> bool:
+    with suppress(ValueError):
+        json.loads(text, strict=False)
+        return True
+    return False
 
 
 def raise_control_flow(error: BaseException) -> None:
@@ -282,13 +318,18 @@ class Meter(BaseCallbackHandler):
 
 
 def metered(config: RunnableConfig, meter: Meter, *others: BaseCallbackHandler) -> RunnableConfig:
-    """A config under which the meter counts the tokens of each model call. Other callbacks stay."""
+    """A config under which the meter counts the tokens of each model call."""
+    return with_handlers(config, meter, *others)
+
+
+def with_handlers(config: RunnableConfig, *handlers: BaseCallbackHandler) -> RunnableConfig:
+    """The config with these callbacks. Others stay."""
     known = config.get("callbacks")
     if not isinstance(known, BaseCallbackManager):
-        return {**config, "callbacks": [*(known or []), meter, *others]}
+        return {**config, "callbacks": [*(known or []), *handlers]}
     # LangChain's `merge_configs` would read the whole config, and this runs for every call.
     manager = known.copy()
-    for handler in (meter, *others):
+    for handler in handlers:
         manager.add_handler(handler)
     return {**config, "callbacks": manager}
 

@@ -13,6 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 from pydantic import TypeAdapter
 
+from agents import make_agent
 from langgraph_reflexion import MemoryPolicy, create_reflexion_agent
 from langgraph_reflexion.schemas import Signal
 from langgraph_reflexion.testing import RoleModel, call, calls, reflection, say
@@ -196,6 +197,20 @@ def test_a_bad_call_among_content_blocks_is_shown_again_in_a_form_that_a_provide
     shown = {key: value for key, value in turn.content[1].items() if key in written}
     assert turn.content[0] == words
     assert shown == {**written, "name": name.replace(".", "_"), "arguments": '{"cut": "{\\"query\\": "}'}
+
+
+@pytest.mark.req("A3", "B13")
+@pytest.mark.parametrize(
+    "written", ['{"query": "Tue', '{"query": "Tuesday"', '{"query": "Tuesday"} {"query": "Friday"}']
+)
+def test_a_streamed_call_whose_arguments_break_off_does_not_run(way, desk, written):
+    # LangChain guesses the end of such arguments, and makes a call of them.
+    cut = {"type": "invalid_tool_call", "id": "call_1", "name": "search", "args": written, "error": None}
+    model = RoleModel([AIMessage("", invalid_tool_calls=[cut]), call("search", query="Tuesday"), say("11:00")])
+    agent = make_agent(way, model, [desk.search])
+    heard = list(agent.stream({"messages": [("user", "When?")]}, stream_mode=["messages", "values"]))
+    assert [failure.signal for failure in heard[-1][1]["outcome"].failures] == ["parse_error"]
+    assert desk.ran == ["Tuesday"]
 
 
 @pytest.mark.req("A4")

@@ -13,6 +13,7 @@ from langchain_core.messages.tool import invalid_tool_call
 from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic_core import to_json
 
+from langgraph_reflexion.driver import default_config
 from langgraph_reflexion.nodes.finish import end_message
 from langgraph_reflexion.nodes.models.prompt import extend_system_message
 from langgraph_reflexion.state import State
@@ -47,13 +48,15 @@ class HandlerModel(Runnable[Any, Any]):
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AIMessage:
         try:
-            return self._read(self._handler(self._request_for(input)))
+            with default_config(config or {}):
+                return self._read(self._handler(self._request_for(input)))
         except StructuredOutputValidationError as error:
             return self._read_misfit(error)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AIMessage:
         try:
-            return self._read(await self._handler(self._request_for(input)))
+            with default_config(config or {}):
+                return self._read(await self._handler(self._request_for(input)))
         except StructuredOutputValidationError as error:
             return self._read_misfit(error)
 
