@@ -56,10 +56,9 @@ def credit(shelf: Shelf, episode: Episode) -> Plan[None]:
     If a run finishes again under the same id, its last result replaces the earlier one.
     """
     topic = episode.topic or (yield from topic_for(episode.request or episode.task, shelf.policy))
-    episode = episode.model_copy(update={"id": storable(episode.id), "topic": topic})
-    masked = yield in_thread(lambda: _mask(episode), own=True)
-    kept = masked.model_copy(update={"created_at": episode.created_at or shelf.clock()})
-    yield from _count(shelf, kept)
+    ended = {"id": storable(episode.id), "topic": topic, "created_at": episode.created_at or shelf.clock()}
+    episode = episode.model_copy(update=ended)
+    yield from _count(shelf, (yield in_thread(lambda: _mask(episode), own=True)))
     if draw(episode.id) * (shelf.policy.keep_runs // 100) < 1:  # in one of every `keep_runs` / 100 runs
         yield from drop_old(shelf)
 
@@ -129,7 +128,7 @@ def lessons_of(episode: Episode) -> list[str]:
 
 
 def run_fields(episode: Episode, lesson: Lesson) -> dict[str, Any] | None:
-    """What a run counts for a lesson, by the names in `LessonRun`. `None` if the run does not concern it."""
+    """What a run counts for a lesson. `None` if the run does not concern it."""
     if lesson.id in (*episode.shown, *episode.withheld):
         if lesson.name:
             return None

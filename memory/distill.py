@@ -70,7 +70,7 @@ def clusters(shelf: Shelf) -> Plan[list[list[Lesson]]]:
         if waiting.pop(found.lesson.id, None) is None:
             continue
         [near] = yield from shelf.nearest(found.lesson.text)
-        members = [found.lesson, *_similar(shelf, found.lesson, waiting, rank, near)]
+        members = _similar(shelf, found.lesson, waiting, rank, near)
         for member in members[1:]:
             del waiting[member.id]
         if len({tuple(member.sources[:1]) or member.id for member in members}) >= 2:
@@ -115,7 +115,7 @@ def may_be_summarized(lesson: Lesson) -> bool:
 def _similar(
     shelf: Shelf, first: Lesson, waiting: Mapping[str, Lesson], rank: Mapping[str, int], near: Mapping[str, float]
 ) -> list[Lesson]:
-    """The waiting lessons that are similar to the first and contradict no member."""
+    """The first lesson, and the waiting ones that are similar to it and contradict no member."""
     sharing = {item.key for _, item in shelf.index.sharing(set(tokens(first.text)))}
     joined = [first]
     for id in sorted((sharing | near.keys()) & waiting.keys(), key=rank.__getitem__):
@@ -125,7 +125,7 @@ def _similar(
             continue
         if tool_of(first) == tool_of(other) and not any(opposed(other.text, joining.text) for joining in joined):
             joined.append(other)
-    return joined[1:]
+    return joined
 
 
 def _pattern(shelf: Shelf, members: Sequence[Lesson], text: str | None) -> Lesson:

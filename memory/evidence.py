@@ -48,6 +48,9 @@ LessonRun = dict[str, Any]
 run wrote it itself, so its success proves nothing). A `recovered` run was won although the failure that the lesson is
 for occurred. In a `reflected` one, a reflection was shown beside the lesson after a failure, and may have won it."""
 
+Counts = Mapping[str, Any]
+"""What a run counts for a lesson: the `result` and the marks of a `LessonRun`."""
+
 Source = dict[str, Any]
 """A run that taught a lesson, as `source_records` writes it: the id `source`, the time `at`, the `origin`."""
 
@@ -239,7 +242,7 @@ class Evidence:
                     _time_of(value, "source")
                     sources[value.get("origin"), value["source"]] = value
                 elif kind == "change":
-                    change = change_of(value)
+                    change = _CHANGE.validate_python(value)
                     changes[change.id] = change
                 elif kind == "sum":
                     sums.append((_time_of(value), item.key, *_read_runs(value)))
@@ -270,7 +273,7 @@ class Evidence:
     def from_snapshot(value: Mapping[str, Any]) -> Evidence | None:
         """The evidence that `snapshot_record` wrote, or `None` if it is damaged."""
         try:
-            changes = tuple(change_of(change) for change in value["changes"])
+            changes = tuple(map(_CHANGE.validate_python, value["changes"]))
             for source in value["sources"]:
                 _time_of(source, "source")
             runs, earlier = _read_runs(value)
@@ -312,7 +315,7 @@ def runs_in(
     return tuple(ordered[-LISTED:]), counts
 
 
-def _counts_of(run: Mapping[str, Any]) -> tuple[str, ...]:
+def _counts_of(run: Counts) -> tuple[str, ...]:
     """The counts to which a run adds 1."""
     if run.get("tried"):
         return ()
@@ -331,10 +334,8 @@ def source_records(lesson: Lesson, at: datetime) -> list[Record]:
     return [(f"source/{lesson.origin}/{source}", {**value, "source": source}) for source in sources]
 
 
-def run_record(
-    run: str, at: datetime, counts: Mapping[str, Any] | None, instead: Mapping[str, Any] | None = None
-) -> Record:
-    """The record of a run, with what it `counts` for the lesson (see `LessonRun`); `None` if that was undone.
+def run_record(run: str, at: datetime, counts: Counts | None, instead: Counts | None = None) -> Record:
+    """The record of a run, with what it `counts` for the lesson, or `None` if that was undone.
 
     If a run id finishes twice, the last result counts. `instead` is for a correction: what the run has counted until
     now, or `NOTHING` if it did not count. A correction has its own key, because the record that it corrects may be
@@ -350,7 +351,7 @@ def run_record(
     return f"again/{run}/{hash_of(json.dumps(value, sort_keys=True), 8)}", value
 
 
-NOTHING: Mapping[str, Any] = MappingProxyType({"tried": True})
+NOTHING: Counts = MappingProxyType({"tried": True})
 """What a run counts for a lesson for which it does not count."""
 
 
@@ -358,11 +359,6 @@ def change_value(change: Change) -> dict[str, Any]:
     """A change as plain JSON, without its empty fields."""
     value = {"type": "change", **vars(change), "at": change.at.isoformat(), "words": list(change.words)}
     return {name: part for name, part in value.items() if part or name not in ("after", "words", "undoes")}
-
-
-def change_of(value: Mapping[str, Any]) -> Change:
-    """The change that `change_value` wrote. A damaged one is a `ValueError`."""
-    return _CHANGE.validate_python(value)
 
 
 def lesson_of_change(change_id: str) -> str | None:

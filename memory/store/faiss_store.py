@@ -46,6 +46,9 @@ EMBEDDED_AT_ONCE = 256
 """Items per embedding request, as providers accept them."""
 
 
+Vectors = Mapping[str, bytes]
+"""Texts with their vectors, as the file keeps them."""
+
 Stale = list[tuple[int, int, str, tuple[str, ...]]]
 """Items to embed: id, number of the last write, fields and texts."""
 
@@ -182,7 +185,7 @@ class FaissStore(BaseStore):
             except _StaleError as error:
                 yield from self._embed_again(error.stale)
 
-    def _do(self, batch: Batch, vectors: Mapping[str, bytes], queries: Mapping[str, bytes]) -> list[Result]:
+    def _do(self, batch: Batch, vectors: Vectors, queries: Vectors) -> list[Result]:
         results: list[Result] = [None] * batch.size
         if not batch.puts:
             with self._database.reading() as connection:
@@ -201,9 +204,7 @@ class FaissStore(BaseStore):
                 items.sweep(connection)
         return results
 
-    def _read(
-        self, connection: sqlite3.Connection, batch: Batch, queries: Mapping[str, bytes], results: list[Result]
-    ) -> list[int]:
+    def _read(self, connection: sqlite3.Connection, batch: Batch, queries: Vectors, results: list[Result]) -> list[int]:
         reader = Reader(connection)
         for place, op in batch.reads.items():
             if isinstance(op, GetOp):
@@ -267,7 +268,7 @@ class FaissStore(BaseStore):
         vectors = yield from self._embed(list(dict.fromkeys(text for *_, texts in stale for text in texts)))
         yield self._call(lambda: self._save_vectors(stale, vectors))
 
-    def _save_vectors(self, stale: Stale, vectors: Mapping[str, bytes]) -> None:
+    def _save_vectors(self, stale: Stale, vectors: Vectors) -> None:
         with self._database.writing() as connection:
             next_seq = last_seq(connection) + 1
             for item, seq, fields, texts in stale:

@@ -95,12 +95,9 @@ class VectorIndex:
         for some in _chunks(rows):
             rest += [item for item, data in some if not data]
             kept = [(item, data) for item, data in some if data]
-            if kept:
-                ids += [item for item, _ in kept]
-                scores.append(self._best_scores([data for _, data in kept], query))
-        if not ids:
-            return [], sorted(rest)
-        found = np.concatenate(scores)
+            ids += [item for item, _ in kept]
+            scores.append(self._best_scores([data for _, data in kept], query))
+        found = np.concatenate([np.empty(0, np.float32), *scores])
         order = np.lexsort((np.array(ids), -found))  # equal scores keep the order of writing
         return [(ids[place], float(found[place])) for place in order], sorted(rest)
 

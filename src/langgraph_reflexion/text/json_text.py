@@ -115,11 +115,10 @@ def read_json(text: str) -> Any:
 
 def is_json(text: str) -> bool:
     """Whether a text is one JSON value."""
-    try:
+    with suppress(ValueError):
         json.loads(text)
-    except ValueError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _finite(number: str) -> float:
@@ -251,10 +250,9 @@ def after_thinking(text: str) -> str:
 
 def without_thinking(text: str) -> str:
     """Return the same text, or an empty one if the reasoning has no end."""
-    try:
+    with suppress(UnreadableError):
         return after_thinking(text).strip()
-    except UnreadableError:
-        return ""
+    return ""
 
 
 def place(text: str, at: int) -> str:
