@@ -84,7 +84,7 @@ class LessonBook:
         self.policy = MemoryPolicy() if policy is None else check_instance(MemoryPolicy, policy, "policy")
         self.namespace = place_in(store, namespace, context, by_user=self.policy.by_user)
         index = (indexes or Indexes()).index(store, (*self.namespace, "lessons"))
-        self._shelf = Shelf(store, self.namespace, self.policy, aware(clock), index, prompts)
+        self._shelf = Shelf(store, self.namespace, self.policy, aware(clock), index, prompts or Prompts())
 
     # ------------------------------------------------------------ what runs do
 

@@ -135,6 +135,7 @@ def _in_order(
     ]
     none = frozenset[str]()
     failures = {lesson.id: none if lesson.id in vouched else scores[lesson.id].failures for lesson in waiting}
+    made_at = {lesson.id: lesson.created_at.timestamp() if lesson.created_at else 0.0 for lesson in waiting}
     while waiting:
         first = waiting[0]
         rivals = {
@@ -144,14 +145,7 @@ def _in_order(
             or are_rivals(lesson, first, one_kind=not failures[lesson.id].isdisjoint(failures[first.id]))
             or opposed(read(lesson.text), read(first.text))
         }
-        best = max(
-            rivals.values(),
-            key=lambda lesson: (
-                lesson.id in vouched,
-                values[lesson.id],
-                lesson.created_at.timestamp() if lesson.created_at else 0.0,
-            ),
-        )
+        best = max(rivals.values(), key=lambda lesson: (lesson.id in vouched, values[lesson.id], made_at[lesson.id]))
         yield best
         yield from (lesson for id, lesson in rivals.items() if id != best.id and advice[id] == advice[best.id])
         waiting = [lesson for lesson in waiting if lesson.id not in rivals]

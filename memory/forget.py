@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from types import MappingProxyType
 
 from langgraph.store.base import Item, Op, PutOp
 
@@ -73,16 +72,13 @@ def remove_forgotten(shelf: Shelf, episodes: Iterable[Item], forgotten: Iterable
     """Remove what these episodes repeat of texts that were forgotten."""
     lists = [item.value.get("words") for item in forgotten]
     texts = (text for texts in lists if isinstance(texts, list) for text in texts if isinstance(text, list))
-    if ops := (yield from _without_texts(shelf, episodes, {frozenset(map(str, text)) for text in texts})):
+    if ops := (yield from _without_texts(shelf, episodes, {frozenset(map(str, text)) for text in texts}, {})):
         yield ops
         yield from shelf.settle()
 
 
 def _without_texts(
-    shelf: Shelf,
-    episodes: Iterable[Item],
-    forgotten: Collection[frozenset[str]],
-    texts: Mapping[str, list[str]] = MappingProxyType({}),
+    shelf: Shelf, episodes: Iterable[Item], forgotten: Collection[frozenset[str]], texts: Mapping[str, list[str]]
 ) -> Plan[list[Op]]:
     """The writes that remove from episodes the reflections that repeat forgotten texts, or these texts of lessons."""
 

@@ -177,8 +177,7 @@ class Index:
             self.add(new)
             now = {item.key: item for item in update.items}
             if update.complete:
-                if gone := self.entries.keys() - now.keys():
-                    self.remove(gone)
+                self.remove(self.entries.keys() - now.keys())
                 self.items = now
             elif now or update.gone:
                 self.remove(update.gone)

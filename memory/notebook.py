@@ -25,6 +25,10 @@ from langgraph_reflexion.text.tokens import fold, known_word
 logger = logging.getLogger(__name__)
 
 
+Session = Mapping[str, Any]
+"""The record of one run: its id, its score and its time."""
+
+
 class ErrorNotebook:
     """The findings of one namespace of a store, under `(*namespace, "notebook")`.
 
@@ -175,10 +179,10 @@ class ErrorNotebook:
 
     # ------------------------------------------------------------ the store
 
-    def _read(self) -> Plan[tuple[list[Finding], list[Mapping[str, Any]]]]:
+    def _read(self) -> Plan[tuple[list[Finding], list[Session]]]:
         """All findings, oldest first, and the recorded runs. Damaged records are left out."""
         known: list[Finding] = []
-        sessions: list[Mapping[str, Any]] = []
+        sessions: list[Session] = []
         for item in (yield from items_in(self._place)):
             value = item.value
             if is_sound(value) and value["id"] == item.key:
@@ -209,19 +213,15 @@ class ErrorNotebook:
         }
 
     def _save(
-        self,
-        known: list[Finding],
-        made: list[Finding],
-        sessions: Collection[Mapping[str, Any]] = (),
-        session: Mapping[str, Any] | None = None,
+        self, known: list[Finding], made: list[Finding], runs: Collection[Session] = (), new_run: Session | None = None
     ) -> Plan[None]:
         ops = [put(self._place, finding["id"], finding) for finding in made]
         too_many = len(known) + len(made) - self._max_kept
         gone = [finding["id"] for finding in [*known, *made][: max(too_many, 0)]]
-        if session is not None:
-            ops.append(put(self._place, _session_key(session["session"]), dict(session)))
-            ended = sorted(sessions, key=lambda other: other["at"])[: max(len(sessions) + 1 - self._max_kept, 0)]
-            gone += [_session_key(other["session"]) for other in ended]
+        if new_run is not None:
+            ops.append(put(self._place, _session_key(new_run["session"]), dict(new_run)))
+            oldest = sorted(runs, key=lambda run: run["at"])[: max(len(runs) + 1 - self._max_kept, 0)]
+            gone += [_session_key(run["session"]) for run in oldest]
         yield [*ops, *(PutOp(self._place, key, None) for key in gone)]
 
 

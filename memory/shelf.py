@@ -56,6 +56,8 @@ from langgraph_reflexion.text.task import LONG_TASK
 
 logger = logging.getLogger(__name__)
 
+Clock = Callable[[], datetime]
+
 NEAREST = 50
 """Lessons that the vector search of a store is asked for."""
 
@@ -102,17 +104,11 @@ class Shelf:
     """One namespace of lessons in a store, with its policy, clock, index and prompts. Its methods are plans."""
 
     def __init__(
-        self,
-        store: BaseStore,
-        namespace: Namespace,
-        policy: MemoryPolicy,
-        clock: Callable[[], datetime],
-        index: Index,
-        prompts: Prompts | None = None,
+        self, store: BaseStore, namespace: Namespace, policy: MemoryPolicy, clock: Clock, index: Index, prompts: Prompts
     ) -> None:
         self.store: Any = store  # `FaissStore` has more methods than LangGraph's interface
-        self.namespace, self.policy, self.clock, self.index = namespace, policy, clock, index
-        self.prompts = prompts or Prompts()
+        self.namespace, self.policy, self.clock = namespace, policy, clock
+        self.index, self.prompts = index, prompts
         self.lessons: Namespace = (*namespace, "lessons")
         self.episodes: Namespace = (*namespace, "episodes")
         self.evidence: Namespace = (*namespace, "evidence")

@@ -140,22 +140,20 @@ def literals_of(task: str, *, with_messages: bool = False) -> list[str]:
 
     Of a quoted message, these are its own literals, and `with_messages` all of it too.
     """
-    literals: dict[str, None] = {}
+    literals: list[str] = []
     for found in _LITERAL.finditer(task[:MAX_TASK]):
         literal = found.group().rstrip(".,;:")
-        if found.lastgroup == "field":
-            continue
         if _is_message(found):
             message = _quoted_by(found)
-            literals |= dict.fromkeys([*literals_of(message), *([message] if with_messages else [])])
+            literals += [*literals_of(message), *([message] if with_messages else [])]
         elif found.lastgroup == "str":
             quoted = literal[1:-1].strip()
             # A quoted word is often a term; of a script without spaces two characters are a name.
             if 3 <= len(quoted) <= 200 or (len(quoted) == 2 and not quoted.isascii()):
-                literals[quoted] = None
-        elif not _GENERAL.fullmatch(literal):
-            literals[literal] = None
-    return [literal for literal in literals if len(fold(literal)) > 1]
+                literals.append(quoted)
+        elif found.lastgroup != "field" and not _GENERAL.fullmatch(literal):
+            literals.append(literal)
+    return [literal for literal in dict.fromkeys(literals) if len(fold(literal)) > 1]
 
 
 def names_of(task: str) -> list[str]:
