@@ -122,9 +122,7 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
         groups[id] += more
         undone += reverted
     # Other tasks may have written some episodes during the pauses. A run that one of them counted stays counted.
-    for current in (yield from read_items(shelf.episodes, [*episodes])) if episodes else []:
-        if current is None:
-            continue
+    for current in filter(None, (yield from read_items(shelf.episodes, [*episodes]))):
         if current.value.get(COUNTED) != episodes[current.key].value.get(COUNTED):
             groups.pop(current.key, None)
         elif not is_undone(current):
@@ -148,9 +146,7 @@ def _counted_in(
     shelf: Shelf, scope: Scope, known: Mapping[str, StoredLesson]
 ) -> Plan[tuple[dict[str, Item], dict[str, dict[str, LessonRun]]]]:
     """The episodes of the runs that are undone, and what each run has counted for each lesson."""
-    counts = {
-        id: {str(run["run"]): run for run in found.evidence.runs if scope.has(run)} for id, found in known.items()
-    }
+    counts = {id: {run["run"]: run for run in found.evidence.runs if scope.has(run)} for id, found in known.items()}
     if scope.run is not None:
         items = yield from read_items(shelf.episodes, [scope.run])
     else:

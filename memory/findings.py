@@ -139,10 +139,13 @@ def rules_text(findings: Iterable[Finding], task: str, limit: int, least: int) -
     It is delimited data: no text of a finding can end the block, because it has no angle brackets.
     """
     asked = set(tokens(task[:MAX_TASK]))
+
+    def rank(group: Sequence[Finding]) -> tuple[float, int]:
+        """How often it was found. Two words shared with the task count as much as being found four times as often."""
+        return repetitions(group) * (1 + 1.5 * min(len(asked & _words(group[-1])), 2)), group[-1]["order"]
+
     groups = [group for group in grouped(findings) if repetitions(group) >= max(least, 1)]
-    groups.sort(
-        key=lambda group: (repetitions(group) * (1 + _relevance(group[-1], asked)), group[-1]["order"]), reverse=True
-    )
+    groups.sort(key=rank, reverse=True)
     safe = (group for group in groups if suspicion_of_finding(group[-1]) is None)
     lines = [_rule_line(group) for group, _ in zip(safe, range(max(limit, 0)), strict=False)]
     if not lines:
@@ -157,11 +160,6 @@ def _rule_line(group: Sequence[Finding]) -> str:
     advice, what = finding["suggestion"], finding["description"]
     line = f"- [{finding['category']}, {times}] {f'{advice} ({what})' if advice else what}"
     return line.translate({ord("<"): "‹", ord(">"): "›"})
-
-
-def _relevance(finding: Finding, asked: set[str]) -> float:
-    """How well a finding fits a task, up to 3: two shared words count as much as being found four times as often."""
-    return 1.5 * min(len(asked & _words(finding)), 2)
 
 
 def _words(finding: Finding) -> set[str]:

@@ -94,8 +94,8 @@ def _without_texts(
         yield from pause(i)
         found += [item.key] if without(item) else []
     # Other tasks may have written some of them during the pauses.
-    now = (yield from read_items(shelf.episodes, found)) if found else []
-    return [op for item in now if item is not None and (op := without(item)) is not None]
+    now = filter(None, (yield from read_items(shelf.episodes, found)))
+    return [op for item in now if (op := without(item)) is not None]
 
 
 def _summarizes(item: Item, lessons: Collection[str]) -> bool:

@@ -15,8 +15,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
-from types import MappingProxyType
+from itertools import chain, islice
 from typing import Any
 
 from langgraph.store.base import Item
@@ -129,8 +128,6 @@ _NOUN = re.compile(r"(?<=[a-z]{5})(?:e?r|or|ion|ment)$")
 OWN_ID = re.compile("[0-9a-f]{16}")
 """The format of the book's ids. Ids of other programs are also in the prompt, so they are screened."""
 
-NO_VECTORS: Mapping[str, float] = MappingProxyType({})
-
 Filters = Mapping[str, Any]
 
 Weights = Mapping[str, float]
@@ -189,8 +186,7 @@ def recall(
     for_any_task = [current[key] for key in always]
     for_any_task.sort(key=lambda entry: -len(weights.keys() & words_of(entry.lesson.text)))
     fitting = [current[key] for key in best if key in current and key not in always]
-    of_topics = (run for of_topic in runs.values() for run in of_topic)
-    estimates = estimate(fitting, won_and_lost(of_topics, fitting))
+    estimates = estimate(fitting, won_and_lost(chain.from_iterable(runs.values()), fitting))
     failed = failure is not None
     while True:  # only chosen lessons are screened again, because that takes longer than searching
         chosen = choose(for_any_task, fitting, scores, estimates, policy, shown_before, after_failure=failed)
@@ -213,7 +209,7 @@ def search(shelf: Shelf, query: str, limit: int, filters: Filters) -> Plan[list[
     weights, request = yield from _query_words(shelf, query)
     candidates = len(items) if any(filters.values()) else max(limit + 10, CANDIDATES)
     near = yield from _similarities(shelf, request)
-    scores = match(shelf.index, weights, lambda item: item.key in items, candidates, near)
+    scores = match(shelf.index, weights, lambda item: item.key in items, near, candidates)
     order = sorted((key for key in scores if scores[key] > 0), key=lambda key: (-scores[key], key))
     found = yield from shelf.read_snapshots([items[key] for key in order])
     meant = [entry.lesson for entry in found.values() if passes(entry.lesson, filters)]
@@ -254,7 +250,7 @@ def passes(lesson: Lesson, filters: Filters) -> bool:
 
 
 def match(
-    index: Index, weights: Weights, usable: Usable, limit: int = CANDIDATES, near: Mapping[str, float] = NO_VECTORS
+    index: Index, weights: Weights, usable: Usable, near: Mapping[str, float], limit: int = CANDIDATES
 ) -> dict[str, float]:
     """How well lessons fit a query, 1 being just enough: those that share most words with it, and those in `near`."""
     with index.lock:
@@ -335,7 +331,7 @@ def _for_task(shelf: Shelf, request: str, weights: Weights, usable: Usable, topi
         return entry is not None and usable(item) and not _fits_when_not(index, entry, weights)
 
     near = yield from _similarities(shelf, request)
-    scores = match(index, weights, may_fit, near=near)
+    scores = match(index, weights, may_fit, near)
     best = max(scores.values(), default=0.0)
     asked = words_of(request)
     for key, likeness in _taught_by_similar_tasks(index, request, may_fit).items():
@@ -409,8 +405,8 @@ def _for_failure(shelf: Shelf, weights: Weights, usable: Usable, failure: Failur
     index = shelf.index
     evidence = f"{failure.tool or ''} {failure.evidence[:1000]}"
     near = yield from _similarities(shelf, evidence)
-    by_evidence = match(index, {word: _weight(word) for word in words_of(evidence)}, usable, near=near)
-    by_task = match(index, weights, usable)
+    by_evidence = match(index, {word: _weight(word) for word in words_of(evidence)}, usable, near)
+    by_task = match(index, weights, usable, near={})
     scores: dict[str, float] = {}
     for key, entry in index.entries_for({**by_evidence, **by_task}).items():
         trigger = trigger_in(entry.item.value)

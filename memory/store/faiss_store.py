@@ -254,10 +254,8 @@ class FaissStore(BaseStore):
     def _read_stale(self, connection: sqlite3.Connection, stale: set[int]) -> Stale:
         left = sorted(stale)
         logger.info("%s: %d items are yet to be embedded for this index", self._database.path, len(left))
-        rows = connection.execute(
-            "SELECT id, seq, coalesce(fields, ?), value FROM items WHERE id IN (SELECT value FROM json_each(?))",
-            (self._settings.embedded_fields, json.dumps(left[:EMBEDDED_AT_ONCE])),
-        )
+        chosen = "SELECT id, seq, coalesce(fields, ?), value FROM items WHERE id IN (SELECT value FROM json_each(?))"
+        rows = connection.execute(chosen, (self._settings.embedded_fields, json.dumps(left[:EMBEDDED_AT_ONCE])))
         return [
             (item, seq, fields, texts_to_embed(json.loads(value), json.loads(fields)))
             for item, seq, fields, value in rows

@@ -102,11 +102,8 @@ class Reader:
         return [SearchItem(**self._fields(found[item], op.refresh_ttl), score=score) for item, score in page]
 
     def list_namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
-        rows = self.connection.execute(
-            "SELECT DISTINCT namespace FROM items WHERE id NOT IN (SELECT id FROM items WHERE expires_at <= ?)",
-            (self._now,),
-        )
-        found = (tuple(name.split(".")) for [name] in rows)
+        live = "SELECT DISTINCT namespace FROM items WHERE id NOT IN (SELECT id FROM items WHERE expires_at <= ?)"
+        found = (tuple(name.split(".")) for [name] in self.connection.execute(live, (self._now,)))
         conditions = op.match_conditions or ()
         kept = {name[: op.max_depth] for name in found if all(_matches_namespace(name, each) for each in conditions)}
         return sorted(kept)[op.offset : op.offset + op.limit]

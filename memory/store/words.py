@@ -67,10 +67,8 @@ class WordIndex:
                 text = text_to_search(json.loads(value), json.loads(own) if own else fields)
                 return " ".join(tokens(text, of_piece))
 
-            self._db.executemany(
-                "INSERT INTO words (rowid, text) VALUES (?, ?)",
-                ((item, words(value, own)) for item, value, own in new if own != NOT_INDEXED),
-            )
+            rows = ((item, words(value, own)) for item, value, own in new if own != NOT_INDEXED)
+            self._db.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", rows)
         self._seq = last
 
     def terms_of(self, query: str) -> list[list[str]]:
@@ -91,9 +89,8 @@ class WordIndex:
         [total] = self._db.execute("SELECT count(*) FROM words").fetchone()
         counts = (sum(map(self._count, spellings)) for spellings in terms)
         weights = [math.log(1 + (total + 0.5) / (0.5 + count)) for count in counts]
-        rows = self._db.execute(
-            "SELECT rowid, text FROM words WHERE rowid IN (SELECT value FROM json_each(?))", (json.dumps(list(items)),)
-        )
+        chosen = "SELECT rowid, text FROM words WHERE rowid IN (SELECT value FROM json_each(?))"
+        rows = self._db.execute(chosen, (json.dumps(list(items)),))
         shares = {}
         for item, text in rows:
             held = set(text.split())

@@ -364,10 +364,9 @@ class _Reader:
     def _scalar(self, at: int) -> tuple[Any, int]:
         if self.text[at] in _QUOTES:
             return self._string(at)
-        if name := _NAME.match(self.text, at):
-            if name[0] in _WORDS:
-                return _WORDS[name[0]], name.end()
-        elif number := _NUMBER.match(self.text, at):
+        if (name := _NAME.match(self.text, at)) and name[0] in _WORDS:
+            return _WORDS[name[0]], name.end()
+        if number := _NUMBER.match(self.text, at):
             return _number(number, at), number.end()
         raise _StopError(at, "a value is missing")
 

@@ -182,9 +182,8 @@ def retold_detail(text: str, task: str) -> str | None:
     """The detail of the task that a text repeats, or `None`."""
     task, folded = task[:MAX_TASK], f" {fold(text)} "
     for literal in literals_of(task, with_messages=True):
-        if (folded_literal := fold(literal)) in folded and re.search(
-            rf"(?<![a-z0-9_]){re.escape(folded_literal)}(?![a-z0-9_])", folded
-        ):
+        detail = fold(literal)
+        if detail in folded and re.search(rf"(?<![a-z0-9_]){re.escape(detail)}(?![a-z0-9_])", folded):
             return repr(literal)
     for name in names_of(task):
         if re.search(rf"\b{re.escape(name)}\b", text):
@@ -197,18 +196,16 @@ def retold_detail(text: str, task: str) -> str | None:
 
 def gives_away(text: str, answer: str) -> bool:
     """Whether the text contains the answer: a distinctive one verbatim, a long one in nearly the same words."""
-    folded_answer, folded = fold(answer), fold(text)
-    if len(folded_answer) > 200:
+    wanted, folded = fold(answer), fold(text)
+    if len(wanted) > 200:
         return likeness(text, answer[:2000]) >= 0.7
-    if not folded_answer.isascii():
-        return len(folded_answer) > 1 and folded_answer in folded
+    if not wanted.isascii():
+        return len(wanted) > 1 and wanted in folded
     name = answer.strip(" .")
     if len(name) > 2 and name.isalpha() and name.istitle() and name not in _NO_NAMES:
         return re.search(rf"(?:(?<=[\w,;:] )|(?<=[{UNSPACED}])){re.escape(name)}(?![{LETTERS}])", text) is not None
-    distinctive = len(folded_answer) > 1 and (
-        any(map(str.isdigit, folded_answer)) or " " in folded_answer or len(folded_answer) >= 6
-    )
-    return distinctive and re.search(rf"(?<![{LETTERS}.]){re.escape(folded_answer)}(?![{LETTERS}])", folded) is not None
+    distinctive = len(wanted) > 1 and (any(map(str.isdigit, wanted)) or " " in wanted or len(wanted) >= 6)
+    return distinctive and re.search(rf"(?<![{LETTERS}.]){re.escape(wanted)}(?![{LETTERS}])", folded) is not None
 
 
 def _is_message(found: re.Match[str]) -> bool:
