@@ -7,16 +7,17 @@ from typing import Any, get_args
 
 import httpx
 import pytest
+from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from agents import make_agent
 from langgraph_reflexion import MemoryPolicy, create_reflexion_agent
 from langgraph_reflexion.schemas import Signal
-from langgraph_reflexion.testing import RoleModel, call, calls, reflection, say
+from langgraph_reflexion.testing import RoleModel, ScriptedModel, call, calls, reflection, say
 from text_only import TextOnlyRoleModel
 
 SIGNALS_OF_THE_LOOP: list[tuple[Signal, list[Any], dict[str, int]]] = [
@@ -211,6 +212,19 @@ def test_a_streamed_call_whose_arguments_break_off_does_not_run(way, desk, writt
     heard = list(agent.stream({"messages": [("user", "When?")]}, stream_mode=["messages", "values"]))
     assert [failure.signal for failure in heard[-1][1]["outcome"].failures] == ["parse_error"]
     assert desk.ran == ["Tuesday"]
+
+
+@pytest.mark.req("B13")
+@pytest.mark.graph_only  # `create_agent` reads its structured answers itself
+def test_a_streamed_answer_given_as_a_call_is_no_answer_if_its_arguments_break_off(way):
+    class Slot(BaseModel):
+        hour: int
+
+    cut = {"type": "invalid_tool_call", "id": "call_1", "name": "Slot", "args": '{"hour": 1', "error": None}
+    model = ScriptedModel([AIMessage("", invalid_tool_calls=[cut]), call("Slot", hour=11)])
+    agent = make_agent(way, model, [], response_format=ToolStrategy(Slot))
+    heard = list(agent.stream({"messages": [("user", "When?")]}, stream_mode=["messages", "values"]))
+    assert heard[-1][1]["structured_response"] == Slot(hour=11)
 
 
 @pytest.mark.req("A4")
