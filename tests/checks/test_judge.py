@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -134,6 +135,15 @@ def test_issues_dimensions_and_feedback_are_read_under_each_of_their_names():
     assert read_verdict('{"score": 90, "dimensions": {"clarity": 80}}').dimensions["clarity"].score == 80
     beside = read_verdict('{"satisfactory": true, "Clarity": 70, "depth": 2}', dimensions=["clarity"])
     assert {name: dimension.score for name, dimension in beside.dimensions.items()} == {"Clarity": 70}
+
+
+@pytest.mark.req("E5", "E10", "C8")
+def test_the_dimensions_of_the_satisfaction_form_are_read_from_a_judge_that_was_not_asked_for_them():
+    """A judge that is a graph has a prompt of its own."""
+    scores = {"accuracy": 40, "completeness": 20, "clarity": 80, "relevance": 90, "helpfulness": 50}
+    reply = json.dumps({"satisfactory": False, "reason": "No year.", "suggestions": ["Name it."], **scores})
+    verdict = read_verdict(reply)
+    assert {name: dimension.score for name, dimension in verdict.dimensions.items()} == scores
 
 
 def test_a_verdict_without_a_fault_has_no_issues():

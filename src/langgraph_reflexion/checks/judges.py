@@ -255,10 +255,10 @@ def _graph_answer(final: Any) -> str:
 def read_verdict(text: str, success_score: float = 80, dimensions: Iterable[str] = ()) -> Verdict:
     """Parse a judge's reply. If it cannot be parsed or contradicts itself, the verdict is empty.
 
-    An acceptance with a score below `success_score` gets an issue that says so. The named `dimensions` may also be
-    top-level keys.
+    An acceptance with a score below `success_score` gets an issue that says so. The named `dimensions` and our own may
+    also be top-level keys.
     """
-    named = {fold_key(name) for name in dimensions}
+    named = {fold_key(name) for names in (dimensions, *DIMENSIONS.values()) for name in names}
     try:
         objects = [found for found in values_in(without_thinking(text)) if isinstance(found, Parsed)]
     except UnreadableError as fault:
