@@ -33,7 +33,8 @@ TOKEN_OVERHEAD = 14
 class Fit(NamedTuple):
     """A lesson's score, and the part of it that comes from shared words; `None` if it fits for another reason.
 
-    `failures` are the fingerprints by which lessons are found for each other: fewer than half of all lessons have one.
+    `failures` are the fingerprints of the failures by which a lesson that fits brings others with it. Fewer than half
+    of all lessons are for each of them.
     """
 
     score: float
@@ -67,9 +68,9 @@ def choose(
     """The lessons to show. Lessons for any task (`always`) come first, but leave a place for one that fits.
 
     At the start, a lesson is held back if runs do as well without it. After a failure, a lesson that lost its last run,
-    or whose failure came back in it, is left out. Of several lessons for the same failure (if half of all lessons are
-    for it, on the same occasion), and of lessons that contradict each other, only the one with the highest estimate is
-    shown, with those that give the same advice. So the run tells whether that advice works.
+    or whose failure came back in it, is left out. If lessons contradict each other, or are for the same failure, only
+    the one with the highest estimate is shown, with those that give the same advice, so the run tells whether that
+    advice works. If half of all lessons are for one failure, those for different occasions may be shown together.
     """
     values, advice = estimates.values, estimates.advice
     on_record = {found.lesson.id: found for found in fitting if not is_vouched(found)}

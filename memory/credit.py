@@ -106,7 +106,7 @@ def _count(shelf: Shelf, episode: Episode) -> Plan[None]:
     without = None if at_start - exempt else _without_lessons(episode, now)
     if without is None and item is not None and not topics:
         topics = yield from runs_of_topics(shelf, [label])
-    more, of_topic = _topic_ops(shelf, label, episode.id, without, topics.get(label, []))
+    more, of_topic = _topic_ops(shelf, label, episode.id, without, topics.get(label, ()))
     ops += [*more, *_status_ops(shelf, known.values(), of_topic, episode.id)]
     # One batch: after a crash either all of a run is counted or nothing.
     # It is read again after writing: if several write at once, the last one to read sees what all have written.
@@ -325,13 +325,13 @@ def topic_label(topic: str) -> str:
     return TOPIC + (re.sub(r"\W+", "-", topic).strip("-").lower()[:64] or "general")
 
 
-def runs_of_topics(shelf: Shelf, labels: list[str]) -> Plan[dict[str, list[LessonRun]]]:
-    """The runs of these topics without lessons at the start. They are read together with lessons' records, in one query
-    of a database."""
+def runs_of_topics(shelf: Shelf, labels: list[str]) -> Plan[dict[str, tuple[LessonRun, ...]]]:
+    """The runs of these topics without lessons at the start. They are kept beside the lessons' records, so that a
+    database reads both in one query."""
     places = [_topic_key(label, place) for label in labels for place in range(PLACES)]
     items = yield from read_items(shelf.evidence, places)
     return {
-        label: [*Evidence().with_records(filter(None, items[PLACES * i : PLACES * (i + 1)])).runs]
+        label: Evidence().with_records(filter(None, items[PLACES * i : PLACES * (i + 1)])).runs
         for i, label in enumerate(labels)
     }
 

@@ -9,15 +9,15 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from langgraph.store.base import Item, Op, PutOp
+from langgraph.store.base import Item, Op
 
 from langgraph_reflexion.memory.access import TOPIC, Plan, items_in, pause, put, read_items, storable
 from langgraph_reflexion.memory.credit import counted_before, counted_episode, later_than_all, lessons_of
 from langgraph_reflexion.memory.evidence import LIVE, Change, LessonRun, Source, lesson_of_change, run_record
 from langgraph_reflexion.memory.gate import one_line
-from langgraph_reflexion.memory.items import FIELDS, MORE_FAILURES, TASKS, StoredLesson
+from langgraph_reflexion.memory.items import MORE_FAILURES, TASKS, StoredLesson
 from langgraph_reflexion.memory.screening import all_texts, suspicion_of
-from langgraph_reflexion.memory.shelf import COUNTED, MARKS, UNDONE, Shelf, as_recorded, is_undone, time_in
+from langgraph_reflexion.memory.shelf import COUNTED, MARKS, UNDONE, Shelf, is_undone, time_in
 from langgraph_reflexion.schemas import Lesson, LessonStatus
 from langgraph_reflexion.text import hash_of
 
@@ -215,9 +215,9 @@ def _revert(
     a person reverts a run or a time. Otherwise they overrule just this change, and so vouch for the lesson.
     """
     item, lesson, evidence = found
-    others = [source["source"] for source in evidence.sources if source["source"] and source not in sources]
+    others = {source["source"] for source in evidence.sources if source["source"] and source not in sources}
     written = [change for change in changes if change.action in ("added", "quarantined")]
-    retires = any(change.run is None or not [source for source in others if source != change.run] for change in written)
+    retires = any(change.run is None or others <= {change.run} for change in written)
     changes = [change for change in changes if retires or change not in written]
     last = evidence.last_status_change
     is_undone = lesson.status == "retired" and last is not None and last.action == "undone"
@@ -245,9 +245,7 @@ def _revert(
     for event in events:
         evidence, record = evidence.with_change(event)
         ops.append(put(about, *record))
-    right = as_recorded(_as_before(item.value, changes), evidence)
-    if right != item.value:
-        ops.append(PutOp(shelf.lessons, lesson.id, right, FIELDS))
+    ops += shelf.item_ops(item, _as_before(item.value, changes), evidence)
     return ops, [*changes, *(change for change in evidence.changes[-1:] if bulk and (counts or sources))]
 
 

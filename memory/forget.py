@@ -80,7 +80,8 @@ def remove_forgotten(shelf: Shelf, episodes: Iterable[Item], forgotten: Iterable
 def _without_texts(
     shelf: Shelf, episodes: Iterable[Item], forgotten: Collection[frozenset[str]], texts: Mapping[str, list[str]]
 ) -> Plan[list[Op]]:
-    """The writes that remove from episodes the reflections that repeat forgotten texts, or these texts of lessons."""
+    """The writes that remove from episodes the reflections that repeat a text that was `forgotten`, or one of the
+    `texts` of a lesson."""
 
     def without(item: Item) -> Op | None:
         episode = parse_item(item, Episode) if item.value.get("reflections") else None
@@ -105,8 +106,8 @@ def _summarizes(item: Item, lessons: Collection[str]) -> bool:
 
 
 def _kept_of(episode: Episode, forgotten: Collection[frozenset[str]], texts: Mapping[str, list[str]]) -> Episode:
-    """The episode without the reflections with a text that has all sentences of a forgotten one, or that says the same
-    as a lesson that the run wrote."""
+    """The episode without the reflections that repeat a forgotten text: one of their texts has all its sentences, or
+    says the same as a forgotten lesson that the run wrote."""
     written = [text for id in episode.written for text in texts.get(id, ())]
 
     def is_forgotten(text: str) -> bool:

@@ -70,9 +70,9 @@ def stats(shelf: Shelf) -> Plan[dict[str, Any]]:
         "episodes": ended,
         "uplift": _counted(map(_uplift_word, uplifts)),
         "topics": {
-            label.removeprefix(TOPIC): {"won": int(results[label].won), "lost": int(results[label].lost)}
-            for label in labels
-            if any(results[label])
+            label.removeprefix(TOPIC): {"won": int(tally.won), "lost": int(tally.lost)}
+            for label, tally in results.items()
+            if any(tally)
         },
     }
 
@@ -121,12 +121,8 @@ def explain(shelf: Shelf, run_id: str | None) -> Plan[dict[str, Any]]:
         "prompts": episode.prompts,
         "failures": [failure.model_dump(include={"step", "signal", "evidence"}) for failure in episode.failures],
         "reflections": [
-            {
-                "root_cause": reflection.root_cause,
-                "explanation": reflection.explanation,
-                "plan": reflection.patch_prompt,
-            }
-            for reflection in episode.reflections
+            {"root_cause": past.root_cause, "explanation": past.explanation, "plan": past.patch_prompt}
+            for past in episode.reflections
         ],
         "shown": [_explained(id, everything.get(id), episode, counts, behind) for id in episode.shown],
         "withheld": [_explained(id, everything.get(id), episode, counts, behind) for id in episode.withheld],

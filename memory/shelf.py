@@ -284,10 +284,12 @@ class Shelf:
         change = Change("", lesson.id, action, self.clock(), by, why, status, run, before, dict(after), words)
         evidence, record = evidence.with_change(change)
         ops: list[Op] = [put(self.evidence_of(lesson.id), *record)]
-        right = as_recorded({**item.value, **unrecorded}, evidence)
-        if right != item.value:
-            ops.append(put(self.lessons, item.key, right, FIELDS))
-        return ops
+        return ops + self.item_ops(item, {**item.value, **unrecorded}, evidence)
+
+    def item_ops(self, item: Item, value: dict[str, Any], evidence: Evidence) -> list[Op]:
+        """The operation that saves a value of a lesson's item, after the changes that were not undone, if it is new."""
+        right = as_recorded(value, evidence)
+        return [put(self.lessons, item.key, right, FIELDS)] if right != item.value else []
 
     def write(self, ops: list[Op], known: Iterable[StoredLesson] = ()) -> Plan[dict[str, StoredLesson]]:
         """Write, and return the updated lessons whose evidence was added to.
@@ -325,9 +327,8 @@ class Shelf:
                     left += yield from items_in(self.evidence_of(id))
                     ops += drop(there for there in left if there is not None)
                 elif (entry := found.get(id)) is not None:
-                    right, snapshot = as_recorded(entry.item.value, entry.evidence), entry.evidence.snapshot_record()
-                    if right != entry.item.value:
-                        ops.append(PutOp(self.lessons, id, right, FIELDS))
+                    ops += self.item_ops(entry.item, entry.item.value, entry.evidence)
+                    snapshot = entry.evidence.snapshot_record()
                     if item is None or item.value != snapshot:
                         ops.append(put(self.evidence, entry.lesson.id, snapshot))
             if not ops:
