@@ -330,10 +330,8 @@ def runs_of_topics(shelf: Shelf, labels: list[str]) -> Plan[dict[str, tuple[Less
     database reads both in one query."""
     places = [_topic_key(label, place) for label in labels for place in range(PLACES)]
     items = yield from read_items(shelf.evidence, places)
-    return {
-        label: Evidence().with_records(filter(None, items[PLACES * i : PLACES * (i + 1)])).runs
-        for i, label in enumerate(labels)
-    }
+    parts = [items[at : at + PLACES] for at in range(0, len(items), PLACES)]
+    return {label: Evidence().with_records(filter(None, part)).runs for label, part in zip(labels, parts, strict=True)}
 
 
 def won_and_lost(runs: Iterable[LessonRun], lessons: Iterable[StoredLesson] = ()) -> Tally:
@@ -369,14 +367,13 @@ def _topic_ops(
     If there is no record, the one that the run left when it finished first is deleted.
     """
     kept = {_place_of(row["run"]): row for row in runs}
-    place = _place_of(run)
-    key = _topic_key(label, place)
-    ops: list[Op] = []
+    place, ops = _place_of(run), list[Op]()
     if without is not None:
-        ops, kept[place] = [put(shelf.evidence, key, without)], without
+        kept[place] = without
+        ops = [put(shelf.evidence, _topic_key(label, place), without)]
     elif place in kept and kept[place]["run"] == run:
-        ops = [PutOp(shelf.evidence, key, None)]
         del kept[place]
+        ops = [PutOp(shelf.evidence, _topic_key(label, place), None)]
     return ops, kept.values()
 
 

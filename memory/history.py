@@ -106,6 +106,7 @@ def explain(shelf: Shelf, run_id: str | None) -> Plan[dict[str, Any]]:
     counts = counted_episode(item)
     everything = yield from shelf.read_all()
     concerned = [everything[id] for id in (*episode.shown, *episode.withheld) if id in everything]
+    written = [id for id, found in everything.items() if id in episode.written or episode.id in found.lesson.sources]
     behind: dict[str, str | None] = {}
     for source in dict.fromkeys(source for found in concerned for source in found.lesson.sources[:MAX_NAMED]):
         taught_by = yield from shelf.read_episode(source)
@@ -126,9 +127,7 @@ def explain(shelf: Shelf, run_id: str | None) -> Plan[dict[str, Any]]:
         ],
         "shown": [_explained(id, everything.get(id), episode, counts, behind) for id in episode.shown],
         "withheld": [_explained(id, everything.get(id), episode, counts, behind) for id in episode.withheld],
-        "written": [
-            id for id, found in everything.items() if id in episode.written or episode.id in found.lesson.sources
-        ],
+        "written": written,
         "changes": [
             {"lesson": change.lesson, "action": change.action, "why": change.why}
             for found in everything.values()

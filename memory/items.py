@@ -50,17 +50,15 @@ def stored_lesson(item: Item, evidence: Evidence) -> StoredLesson | None:
     used = max((datetime.fromisoformat(run["at"]) for run in evidence.shown), default=lesson.last_used_at)
     changed = max((change.at for change in evidence.changes if change.action != "added"), default=lesson.updated_at)
     named = [*lesson.sources, *(str(source["source"]) for source in evidence.sources)]
-    now = lesson.model_copy(
-        update={
-            "sources": [source for source in dict.fromkeys(named) if source],
-            "origin": _origin(lesson, evidence),
-            "status": statuses[-1] if statuses else lesson.status,
-            **{name: max(getattr(lesson, name) + counts[name], 0) for name in COUNTS},
-            "last_used_at": used,
-            "updated_at": max(filter(None, (lesson.updated_at, changed)), default=None),
-        }
-    )
-    return StoredLesson(item, now, evidence)
+    now = {
+        "sources": [source for source in dict.fromkeys(named) if source],
+        "origin": _origin(lesson, evidence),
+        "status": statuses[-1] if statuses else lesson.status,
+        **{name: max(getattr(lesson, name) + counts[name], 0) for name in COUNTS},
+        "last_used_at": used,
+        "updated_at": max(filter(None, (lesson.updated_at, changed)), default=None),
+    }
+    return StoredLesson(item, lesson.model_copy(update=now), evidence)
 
 
 def _origin(lesson: Lesson, evidence: Evidence) -> Origin:

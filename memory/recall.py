@@ -389,15 +389,13 @@ def _taught_by_similar_tasks(index: Index, request: str, usable: Usable) -> dict
 
 def _likeness(index: Index, entry: Entry, words: frozenset[str], least: int) -> float:
     """The share of the words of the most similar task that taught a lesson, with or without its function words."""
-    return max(
-        (
-            _share({word: index.rarity(word, of_tasks=True) * _weight(word) for word in task}, words)
-            for known in map(frozenset, map(str.split, tasks_of(entry.item.value)))
-            for task in (known, known - STOP_WORDS)
-            if len(task & words) >= least and not task & words <= STOP_WORDS
-        ),
-        default=0.0,
+    shares = (
+        _share({word: index.rarity(word, of_tasks=True) * _weight(word) for word in task}, words)
+        for known in map(frozenset, map(str.split, tasks_of(entry.item.value)))
+        for task in (known, known - STOP_WORDS)
+        if len(task & words) >= least and not task & words <= STOP_WORDS
     )
+    return max(shares, default=0.0)
 
 
 def _for_failure(shelf: Shelf, weights: Weights, usable: Usable, failure: Failure) -> Plan[dict[str, Fit]]:

@@ -342,11 +342,10 @@ class Shelf:
         """Write, and if the embedding model fails, write again without vectors, so that no lesson is lost."""
         try:
             yield ops
-        except StoreError:  # an error of the file, not of the embedding model
-            raise
         except Exception as fault:
             has_index = getattr(self.store, "embeddings", self) is not None
-            if not has_index or not any(isinstance(op, PutOp) and op.index for op in ops):
+            embeds = has_index and any(isinstance(op, PutOp) and op.index for op in ops)
+            if not embeds or isinstance(fault, StoreError):  # that is an error of the file
                 raise
             logger.warning("Writing without vectors: %s: %s", type(fault).__name__, mask_secrets(str(fault)))
             yield [op._replace(index=False) if isinstance(op, PutOp) and op.index else op for op in ops]

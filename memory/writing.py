@@ -98,16 +98,15 @@ def add(
             return Written("refused", None, reason)
         tidied, dropped = advice, f"without its `when`: {reason}"
     now, policy = shelf.clock(), shelf.policy
-    new = tidied.model_copy(
-        update={
-            "id": lesson_id(shelf.namespace, tidied),
-            "sources": [*dict.fromkeys(filter(None, map(storable, lesson.sources)))],
-            "created_at": now,
-            "updated_at": now,
-            "expires_at": tidied.expires_at or (now + policy.expires_after if policy.expires_after else None),
-            "version": 1,
-        }
-    )
+    made = {
+        "id": lesson_id(shelf.namespace, tidied),
+        "sources": [*dict.fromkeys(filter(None, map(storable, lesson.sources)))],
+        "created_at": now,
+        "updated_at": now,
+        "expires_at": tidied.expires_at or (now + policy.expires_after if policy.expires_after else None),
+        "version": 1,
+    }
+    new = tidied.model_copy(update=made)
     if not doubt and policy.guard is not None:
         known = (yield from shelf.current_items()).get(new.id)
         if known is None or any(getattr(new, name) and not known.value.get(name) for name in SHOWN):

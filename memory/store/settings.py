@@ -72,14 +72,9 @@ def read_index(index: Mapping[str, Any] | None) -> Settings:
         raise ValueError("`rank` is 'vectors', but `index` has no `embed`: add an embedding model, or rank by 'words'")
     named = () if index.get("fields") is None else check_fields("fields", index["fields"])
     fields = named or (None if embed is None else WHOLE_VALUE)
-    return Settings(
-        rank,
-        dims or 0,
-        None if embed is None else ensure_embeddings(embed),
-        fields,
-        check_choice(index.get("distance_type", "cosine"), "distance_type", get_args(Distance)),
-        json.dumps(fields) if embed is not None else "",
-    )
+    embedder = None if embed is None else ensure_embeddings(embed)
+    distance = check_choice(index.get("distance_type", "cosine"), "distance_type", get_args(Distance))
+    return Settings(rank, dims or 0, embedder, fields, distance, json.dumps(fields) if embed is not None else "")
 
 
 def read_ttl(ttl: Mapping[str, Any] | None) -> TTLConfig | None:

@@ -138,11 +138,8 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _largest(found: Iterable[Parsed | Broken]) -> Parsed | None:
     """Return the longest object, else the longest list."""
-    return max(
-        (value for value in found if isinstance(value, Parsed) and isinstance(value.value, dict | list)),
-        key=lambda value: (isinstance(value.value, dict), value.end - value.start),
-        default=None,
-    )
+    values = (value for value in found if isinstance(value, Parsed) and isinstance(value.value, dict | list))
+    return max(values, key=lambda value: (isinstance(value.value, dict), value.end - value.start), default=None)
 
 
 def values_in(text: str) -> Iterator[Parsed | Broken]:

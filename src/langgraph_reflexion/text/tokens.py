@@ -183,9 +183,6 @@ def _token_of(word: str) -> list[str]:
 def _bigrams(run: str) -> list[str]:
     pairs = [run[i : i + 2] for i in range(len(run) - 1)]
     content = [pair for pair in pairs if pair not in STOP_BIGRAMS and not PARTICLES & set(pair)]
-    alone = [
-        character
-        for i, character in enumerate(run)
-        if character not in PARTICLES and run[i - 1 : i] in ("", *PARTICLES) and run[i + 1 : i + 2] in ("", *PARTICLES)
-    ]
+    edge = {"", *PARTICLES}
+    alone = [sign for i, sign in enumerate(run) if sign not in edge and {run[i - 1 : i], run[i + 1 : i + 2]} <= edge]
     return content + alone
