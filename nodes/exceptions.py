@@ -140,7 +140,7 @@ def tool_error_class(error: BaseException) -> ErrorClass:
         return "timeout"
     if isinstance(error, PermissionError) or status in (401, 403):
         return "permission"
-    if name in ("toolinvocationerror", "toolinputerror"):
+    if status in (400, 422) or name in ("toolinvocationerror", "toolinputerror"):
         return "bad_arguments"
     return "exception"
 

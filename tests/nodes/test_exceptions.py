@@ -108,6 +108,16 @@ def test_arguments_that_only_the_tool_itself_refuses_are_bad_arguments():
     assert message_of_error(call, caught.value).artifact["error_class"] == "bad_arguments"
 
 
+@pytest.mark.req("A5")
+@pytest.mark.parametrize(
+    ("status", "error_class"), [(400, "bad_arguments"), (404, "exception"), (422, "bad_arguments")]
+)
+def test_a_request_that_the_tools_server_calls_invalid_has_bad_arguments(status, error_class):
+    request = httpx.Request("GET", "http://calendar.test/")
+    refused = httpx.HTTPStatusError("refused", request=request, response=httpx.Response(status))
+    assert tool_error_class(refused) == error_class
+
+
 @pytest.mark.req("B8")
 def test_a_connection_kept_from_an_event_loop_that_is_closed_is_a_lost_one():
     assert is_lost_connection(RuntimeError("Event loop is closed"))
