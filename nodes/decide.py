@@ -10,7 +10,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
-from langgraph_reflexion.driver import Waits, in_thread
+from langgraph_reflexion.driver import OutOfTimeError, Waits, in_thread
 from langgraph_reflexion.nodes.budget import Budget, new_failure
 from langgraph_reflexion.nodes.exceptions import as_sentence, describe, model_fault
 from langgraph_reflexion.nodes.host import emit_failure, emit_step, streams_tokens
@@ -114,7 +114,10 @@ def _ask(
     silent_as = "decide" if is_json or actor.hold_answers else None
     harder = False
     while True:
-        prompt = yield from _prompt(parts, state, config, repair, harder=harder)
+        try:
+            prompt = yield from _prompt(parts, state, config, repair, harder=harder)
+        except OutOfTimeError as fault:
+            return [], fault
         if wants_turn_after_results(selected.plain):
             prompt = with_turn_after_results(prompt)
         try:
@@ -146,7 +149,8 @@ def _prompt(
     if limit is not None:
         # Counting the tokens of a long conversation takes a while, so the event loop does not do it.
         conversation = yield in_thread(lambda: shortened(whole, limit, harder=harder), own=True)
-    prompt = yield from actor.prompt_for(state, conversation, config)
+    seconds = parts.budget.seconds_left(state)
+    prompt = yield from actor.prompt_for(state, conversation, config, seconds=seconds)
     prompt = insert_failure_turns(prompt, state, actor.prompts)
     prompt = extend_system_message(prompt, actor.protocol.rules, lessons_at_start(state["recalled"], actor.prompts))
     hint = [HumanMessage(state["hint"])] if state["hint"] else []

@@ -69,14 +69,17 @@ class Actor:
         """The agent's model without tools, for everything except decisions."""
         return (yield from self.choice.select(lambda: self.view.select(state), config)).plain
 
-    def prompt_for(self, state: Any, conversation: list[AnyMessage], config: RunnableConfig) -> Waits[list[AnyMessage]]:
-        """The conversation with the caller's instructions."""
+    def prompt_for(
+        self, state: Any, conversation: list[AnyMessage], config: RunnableConfig, *, seconds: float | None = None
+    ) -> Waits[list[AnyMessage]]:
+        """The conversation with the caller's instructions, which a function of the caller may take time to write."""
         prompt = self.instructions
         if not isinstance(prompt, Runnable):
             return conversation if prompt is None else [prompt, *conversation]
         seen = self.view.select({**state, "messages": conversation})
         silent = silent_config(config)
-        given = yield either(prompt.invoke, prompt.ainvoke, seen, silent).inside(partial(default_config, silent))
+        wait = either(prompt.invoke, prompt.ainvoke, seen, silent).inside(partial(default_config, silent))
+        given = yield wait.within(seconds)
         if not (messages := as_messages(given)):
             raise ValueError(f"`prompt` must return messages or text, got {given!r}")
         return messages

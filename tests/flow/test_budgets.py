@@ -279,6 +279,15 @@ def test_nothing_that_hangs_exceeds_the_deadline_by_much(run, desk, slowly, slow
     assert seen.outcome.stop_reason in ("deadline", "reflections_alike")
 
 
+@pytest.mark.graph_only("the prompt is LangChain's")
+@pytest.mark.req("F13")
+def test_a_prompt_function_that_hangs_is_given_up_too(run, slowly):
+    began = time.monotonic()
+    seen = run(RoleModel([say("10:00")]), prompt=slowly("You plan meetings."), limits={"deadline": 0.15})
+    assert time.monotonic() - began < 30
+    assert seen.ending == ("failure", "deadline")
+
+
 @pytest.mark.graph_only("no fallback")
 @pytest.mark.req("F13", "F8")
 def test_a_fallback_that_hangs_is_given_up_too(run, slowly):
