@@ -30,61 +30,46 @@ Score = Annotated[float, Field(ge=0, le=100), AfterValidator(_out_of_100)]
 class _Settings(BaseModel):
     """Frozen and strict: an unknown setting, or a bool for a number, raises an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
 
 
 class Limits(_Settings):
     """Limits of a run. A step, attempt or reflection that would exceed one never starts."""
 
-    max_steps: int = Field(default=25, ge=1, description="Decisions in a run.")
-    max_attempts: int = Field(default=3, ge=1, description="Answers that the checks may judge in a run.")
-    max_reflections: int = Field(default=3, ge=0, description="Reflections in a run.")
-    decision_retries: int = Field(
-        default=1, ge=0, description="How often the model is asked again after an invalid reply, in the same step."
-    )
-    tool_retries: int = Field(
-        default=2, ge=0, description="How often a call is retried after a transient error of the tool."
-    )
-    model_retries: int = Field(
-        default=1,
-        ge=0,
-        description="How often a model call is retried after a lost connection or an error in the middle of a stream.",
-    )
-    tool_timeout: float | None = Field(default=None, gt=0, description="Seconds for one tool call.")
-    loop_threshold: int = Field(
-        default=2,
-        ge=2,
-        description="The same call with the same result this many times in a row is a loop. "
-        "Raise it if your agent polls a tool.",
-    )
-    success_score: Score = Field(default=80, description="The lowest accepted score, if a verdict has only a score.")
-    min_improvement: float = Field(
-        default=0.05,
-        ge=0,
-        allow_inf_nan=False,
-        description="The relative gain over the best score that counts as progress.",
-    )
-    stalled_attempts: int = Field(
-        default=2, ge=1, description="The run ends after this many attempts in a row without progress."
-    )
-    stuck_similarity: float = Field(
-        default=0.8, gt=0, le=1, description="Two reflections more similar than this count as the same."
-    )
-    max_depth: Depth = Field(default="deep", description="The deepest kind of reflection.")
-    inline_every: int = Field(
-        default=5, ge=1, description="Steps between two self-checks with `self_reflection='inline'`."
-    )
-    history_tokens: int | None = Field(
-        default=None,
-        ge=1,
-        description="The most tokens of conversation in a prompt. Beyond that, old tool results in it are shortened.",
-    )
-    token_budget: int | None = Field(
-        default=None, ge=1, description="Input and output tokens for all model calls of a run."
-    )
-    deadline: float | None = Field(
-        default=None, gt=0, description="Seconds for a run, without the time spent waiting for a person."
-    )
+    max_steps: int = Field(default=25, ge=1)
+    """Decisions in a run."""
+    max_attempts: int = Field(default=3, ge=1)
+    """Answers that the checks may judge in a run."""
+    max_reflections: int = Field(default=3, ge=0)
+    """Reflections in a run."""
+    decision_retries: int = Field(default=1, ge=0)
+    """How often the model is asked again after an invalid reply, in the same step."""
+    tool_retries: int = Field(default=2, ge=0)
+    """How often a call is retried after a transient error of the tool."""
+    model_retries: int = Field(default=1, ge=0)
+    """How often a model call is retried after a lost connection or an error in the middle of a stream."""
+    tool_timeout: float | None = Field(default=None, gt=0)
+    """Seconds for one tool call."""
+    loop_threshold: int = Field(default=2, ge=2)
+    """The same call with the same result this many times in a row is a loop. Raise it if your agent polls a tool."""
+    success_score: Score = 80
+    """The lowest accepted score, if a verdict has only a score."""
+    min_improvement: float = Field(default=0.05, ge=0, allow_inf_nan=False)
+    """The relative gain over the best score that counts as progress."""
+    stalled_attempts: int = Field(default=2, ge=1)
+    """The run ends after this many attempts in a row without progress."""
+    stuck_similarity: float = Field(default=0.8, gt=0, le=1)
+    """Two reflections more similar than this count as the same."""
+    max_depth: Depth = "deep"
+    """The deepest kind of reflection."""
+    inline_every: int = Field(default=5, ge=1)
+    """Steps between two self-checks with `self_reflection='inline'`."""
+    history_tokens: int | None = Field(default=None, ge=1)
+    """The most tokens of conversation in a prompt. Beyond that, old tool results in it are shortened."""
+    token_budget: int | None = Field(default=None, ge=1)
+    """Input and output tokens for all model calls of a run."""
+    deadline: float | None = Field(default=None, gt=0)
+    """Seconds for a run, without the time spent waiting for a person."""
 
     @field_validator("deadline", "tool_timeout", mode="before")
     @classmethod
@@ -95,51 +80,38 @@ class Limits(_Settings):
 class MemoryPolicy(_Settings):
     """What is remembered, where it is saved, and how much of it is shown."""
 
-    namespace: Namespace | None = Field(
-        default=None,
-        strict=False,
-        description="Where lessons live. `{user_id}` and other fields are filled from the context.",
-    )
-    max_lessons: int = Field(default=3, ge=0, description="Lessons shown at a time.")
-    lesson_tokens: int = Field(default=400, ge=0, description="Tokens the shown lessons may take.")
-    min_confidence: Score = Field(
-        default=70, description="A lesson with lower confidence is used only in the run that wrote it."
-    )
-    max_kept: int = Field(default=1000, ge=1, description="Lessons kept in a namespace.")
-    expires_after: timedelta | None = Field(
-        default=None,
-        strict=False,
-        gt=timedelta(0),
-        le=timedelta(days=365_000),  # a date has four digits for the year
-        description="The age at which a lesson expires.",
-    )
-    control_share: float = Field(
-        default=0.2, ge=0, le=1, description="Share of runs from which a candidate is withheld."
-    )
-    topics: Callable[[str], str | Awaitable[str]] | None = Field(
-        default=None,
-        description="A function, sync or async, that returns the topic of a task as one word. It replaces the built-in "
-        "classifier.",
-    )
-    keep_runs: int = Field(
-        default=10_000, ge=1, description="Episodes kept in a namespace. The oldest are deleted first."
-    )
-    guard: Any = Field(
-        default=None,
-        description="A chat model, its name, or a function of a lesson's text. It judges each new lesson and returns "
-        "None, or the reason to quarantine it.",
-    )
-    approve: bool = Field(default=False, description="Show a lesson only after a person has approved it.")
-    trusted_tools: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
-        default=(), strict=False, description="Names of tools whose output may be copied into lessons."
-    )
-    read: bool = Field(default=True, description="Show lessons.")
-    write: bool = Field(default=True, description="Keep lessons, episodes and records.")
-    by_user: bool = Field(
-        default=False,
-        description="Give each user a namespace below this one. The user is the one that the server authenticated, "
-        "else `user_id` in the context, else `user_id` in the config's `configurable`.",
-    )
+    namespace: Namespace | None = Field(default=None, strict=False)
+    """Where lessons live. `{user_id}` and other fields are filled from the context."""
+    max_lessons: int = Field(default=3, ge=0)
+    """Lessons shown at a time."""
+    lesson_tokens: int = Field(default=400, ge=0)
+    """Tokens the shown lessons may take."""
+    min_confidence: Score = 70
+    """A lesson with lower confidence is used only in the run that wrote it."""
+    max_kept: int = Field(default=1000, ge=1)
+    """Lessons kept in a namespace."""
+    expires_after: timedelta | None = Field(default=None, strict=False, gt=timedelta(0), le=timedelta(days=365_000))
+    """The age at which a lesson expires. A date has four digits for the year, so it has a limit."""
+    control_share: float = Field(default=0.2, ge=0, le=1)
+    """Share of runs from which a candidate is withheld."""
+    topics: Callable[[str], str | Awaitable[str]] | None = None
+    """A function, sync or async, that returns the topic of a task as one word. It replaces the built-in classifier."""
+    keep_runs: int = Field(default=10_000, ge=1)
+    """Episodes kept in a namespace. The oldest are deleted first."""
+    guard: Any = None
+    """A chat model, its name, or a function of a lesson's text. It judges each new lesson and returns None, or the
+    reason to quarantine it."""
+    approve: bool = False
+    """Show a lesson only after a person has approved it."""
+    trusted_tools: tuple[Annotated[str, Field(min_length=1)], ...] = Field(default=(), strict=False)
+    """Names of tools whose output may be copied into lessons."""
+    read: bool = True
+    """Show lessons."""
+    write: bool = True
+    """Keep lessons, episodes and records."""
+    by_user: bool = False
+    """Give each user a namespace below this one. The user is the one that the server authenticated, else `user_id` in
+    the context, else `user_id` in the config's `configurable`."""
 
     @field_validator("guard")
     @classmethod
