@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
+from pydantic import ValidationError
 
-from langgraph_reflexion.driver import Waits
+from langgraph_reflexion.driver import Waits, silent_config
 from langgraph_reflexion.nodes.budget import end_attempt, new_failure
+from langgraph_reflexion.nodes.exceptions import describe, model_fault, status_of
 from langgraph_reflexion.nodes.host import emit_failure, runtime_of
-from langgraph_reflexion.nodes.models.calling import Meter
+from langgraph_reflexion.nodes.models.calling import (
+    COST_OF_NO_REPLY,
+    Meter,
+    ask,
+    call_model,
+    metered,
+    raise_control_flow,
+)
+from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.nodes.models.prompt import with_failure_turn
 from langgraph_reflexion.nodes.models.protocols import as_text, object_of
-from langgraph_reflexion.nodes.models.response_format import ResponseFormat, is_schema_class
+from langgraph_reflexion.nodes.models.response_format import ResponseFormat, is_schema_class, with_schema
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, paired, readable
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.recall import request_in
@@ -135,14 +145,54 @@ def _read_formatted(
     is_models = pending is not None and pending["message"] is not None
     if is_models and parts.actor.choice.enforces_format(model):
         return None, fault
-    conversation = as_text(paired(state["messages"]), object_of)
-    seconds = partial(parts.budget.seconds_left, state)
-    retries = parts.budget.limits.model_retries
-    return (
-        yield from response_format.convert(
-            model, text, conversation, parts.actor.prompts, config, meter, seconds, retries
-        )
-    )
+    return (yield from _convert(model, parts, state, text, config, meter))
+
+
+def _convert(
+    model: Model, parts: Parts, state: State, text: str, config: RunnableConfig, meter: Meter
+) -> Waits[tuple[Any, str]]:
+    """The answer as a value, by one more call: with the model's structured output, or else with a prompt."""
+    response_format, prompts = cast("ResponseFormat", parts.response_format), parts.actor.prompts
+    budget, retries = parts.budget, parts.budget.limits.model_retries
+    instruction = prompts.render("shape", answer=text)
+    system: list[AnyMessage] = [SystemMessage(response_format.prompt)] if response_format.prompt else []
+    before = [*system, *as_text(paired(state["messages"]), object_of)]
+    structured = response_format.structured(model)
+    if structured is not None:
+        prompt, silent = [*before, HumanMessage(instruction)], metered(silent_config(config, run_name="shape"), meter)
+        try:
+            value = yield from ask(structured, prompt, silent, seconds=budget.seconds_left(state), retries=retries)
+        except Exception as fault:
+            raise_control_flow(fault)
+            value, misfit = response_format.read(_text_in(fault))
+            if not misfit or model_fault(fault) != "setting":
+                if not meter.spent.calls:
+                    meter.add(COST_OF_NO_REPLY)
+                return value, misfit and describe(fault)
+            if status_of(fault) in (401, 403):
+                raise
+        else:
+            return response_format.validate(value) if value is not None else (None, "no value was returned")
+    in_words = [*before, HumanMessage(with_schema(instruction, response_format.json_schema, prompts))]
+    seconds = budget.seconds_left(state)
+    try:
+        reply = yield from call_model(model, in_words, config, seconds=seconds, retries=retries, silent_as="shape")
+    except Exception as fault:
+        raise_control_flow(fault)
+        if model_fault(fault) == "setting":
+            raise
+        meter.add(COST_OF_NO_REPLY)
+        return None, describe(fault)
+    meter.add(reply.spent)
+    return response_format.read(reply.message.text)
+
+
+def _text_in(fault: Exception) -> str:
+    """The reply that a client could not parse. Many servers ignore a schema, and models add fences or thinking."""
+    text = getattr(fault, "llm_output", None)
+    if isinstance(fault, ValidationError):
+        text = next((error["input"] for error in fault.errors() if error["type"] == "json_invalid"), None)
+    return text if isinstance(text, str) else ""
 
 
 def _run_for_checks(parts: Parts, state: State, config: RunnableConfig) -> Waits[Run]:

@@ -1,29 +1,26 @@
-"""The response format: parse an answer from the model's text, or convert it with one more call."""
+"""The response format: the value in an answer's text, and how a model is asked for JSON of a schema."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import is_dataclass
 from types import UnionType
 from typing import Any, Union, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 import typing_extensions
-from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from langgraph_reflexion.driver import Waits, silent_config
-from langgraph_reflexion.nodes.exceptions import describe, model_fault, status_of
+from langgraph_reflexion.driver import Waits
+from langgraph_reflexion.nodes.exceptions import model_fault, status_of
 from langgraph_reflexion.nodes.models.calling import (
     COST_OF_NO_REPLY,
-    Meter,
     Reply,
-    ask,
     call_model,
-    metered,
     raise_control_flow,
 )
 from langgraph_reflexion.nodes.models.choice import Model, enforces_schemas, map_chat_models
@@ -115,57 +112,7 @@ class ResponseFormat:
             return value
         return self._adapter.dump_python(value, mode="json")
 
-    def convert(
-        self,
-        model: Model,
-        answer: str,
-        messages: list[AnyMessage],
-        prompts: Prompts,
-        config: RunnableConfig,
-        meter: Meter,
-        seconds: Callable[[], float | None],
-        retries: int,
-    ) -> Waits[tuple[Any, str]]:
-        """An answer as a value, by one more call: with the model's structured output, or else with a prompt.
-
-        Returns what `read` returns. `seconds` returns how long a call may take, and `retries` says how often a lost
-        connection is retried.
-        """
-        instruction = prompts.render("shape", answer=answer)
-        prompt: list[AnyMessage] = [*messages, HumanMessage(instruction)]
-        if self.prompt:
-            prompt = [SystemMessage(self.prompt), *prompt]
-        structured = self._structured(model)
-        if structured is not None:
-            silent = metered(silent_config(config, run_name="shape"), meter)
-            try:
-                value = yield from ask(structured, prompt, silent, seconds=seconds(), retries=retries)
-            except Exception as fault:
-                raise_control_flow(fault)
-                value, misfit = self.read(_text_in(fault))
-                if not misfit or model_fault(fault) != "setting":
-                    if not meter.spent.calls:
-                        meter.add(COST_OF_NO_REPLY)
-                    return value, misfit and describe(fault)
-                if status_of(fault) in (401, 403):
-                    raise
-            else:
-                return self.validate(value) if value is not None else (None, "no value was returned")
-        in_words = [*prompt[:-1], HumanMessage(with_schema(instruction, self.json_schema, prompts))]
-        try:
-            reply = yield from call_model(
-                model, in_words, config, seconds=seconds(), retries=retries, silent_as="shape"
-            )
-        except Exception as fault:
-            raise_control_flow(fault)
-            if model_fault(fault) == "setting":
-                raise
-            meter.add(COST_OF_NO_REPLY)
-            return None, describe(fault)
-        meter.add(reply.spent)
-        return self.read(reply.message.text)
-
-    def _structured(self, model: Model) -> Model | None:
+    def structured(self, model: Model) -> Model | None:
         """The model with its class's structured output. None if it has none."""
         is_model = isinstance(self.type, type) and issubclass(self.type, BaseModel)
         schema = self.type if is_model else {**self.json_schema, "title": self.name}
@@ -174,14 +121,6 @@ class ResponseFormat:
         except Exception as fault:  # noqa: BLE001 — nothing was asked yet, and a prompt works without it
             raise_control_flow(fault)
             return None
-
-
-def _text_in(fault: Exception) -> str:
-    """The reply that a client could not parse. Many servers ignore a schema, and models add fences or thinking."""
-    text = getattr(fault, "llm_output", None)
-    if isinstance(fault, ValidationError):
-        text = next((error["input"] for error in fault.errors() if error["type"] == "json_invalid"), None)
-    return text if isinstance(text, str) else ""
 
 
 def _known_to_pydantic(given: Any) -> Any:
