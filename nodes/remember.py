@@ -24,16 +24,7 @@ from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.nodes.recall import best_effort, request_in, seconds_for_memory
 from langgraph_reflexion.nodes.tool import details_of
 from langgraph_reflexion.nodes.verdicts import RESPONSE_FORMAT, is_accepted
-from langgraph_reflexion.schemas import (
-    DECISION_SIGNALS,
-    Attempt,
-    Failure,
-    Lesson,
-    Origin,
-    Reflection,
-    Trigger,
-    Verdict,
-)
+from langgraph_reflexion.schemas import DECISION_SIGNALS, Attempt, Failure, Lesson, Origin, Reflection, Trigger, Verdict
 from langgraph_reflexion.state import (
     FEEDBACK_END,
     State,

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.messages import HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from langgraph_reflexion.driver import Waits, call_function, either, in_thread
@@ -105,16 +105,15 @@ class _NoAnswerError(Exception):
 
 def audit_errors(auditor: Auditor, run: AuditedRun, config: RunnableConfig) -> Waits[Update]:
     """Find what went wrong in the run, and save it in the notebook."""
-    messages, session = run["messages"], run["session"]
     try:
         question = errors_question(auditor.prompts, run)
         reply = yield from _ask(auditor, question, config)
         report = read_report(reply.text, run)
         books, findings = auditor.books(run, config), report.findings
-        said = _said(messages, run["start"], reply, books.lessons)
+        said = _said(run, reply, books.lessons)
         foreign = yield in_thread(lambda: Foreign(said.tools, said.user), own=True)  # may take a second
         if (notebook := books.notebook) is not None:
-            record = either(notebook.record, notebook.arecord, session, report.score, findings, foreign)
+            record = either(notebook.record, notebook.arecord, run["session"], report.score, findings, foreign)
             findings = yield record
     except Exception as fault:  # noqa: BLE001 - a model or a store: whatever it is costs this auditor alone
         return {"errors": _failure("The error auditor", fault)}
@@ -123,15 +122,14 @@ def audit_errors(auditor: Auditor, run: AuditedRun, config: RunnableConfig) -> W
 
 def audit_memories(auditor: Auditor, run: AuditedRun, config: RunnableConfig) -> Waits[Update]:
     """Find what is worth remembering about the user and the project, and save it in the lesson book."""
-    messages, start, session = run["messages"], run["start"], run["session"]
     try:
         book = auditor.books(run, config).lessons
         known: list[Lesson] = (yield either(book.profile, book.aprofile)) if book is not None else []
         question = memories_question(auditor.prompts, run, known)
         reply = yield from _ask(auditor, question, config)
         found = read_memories(reply.text)
-        said = _said(messages, start, reply, book)
-        memories = yield from _keep_memories(book, session, found, known, said.user, said.tools)
+        said = _said(run, reply, book)
+        memories = yield from _keep_memories(book, run["session"], found, known, said)
         forgotten = yield from _forget(book, known, found.forget, said.in_run)
     except Exception as fault:  # noqa: BLE001 - a model or a store: whatever it is costs this auditor alone
         return {"memories": _failure("The memory auditor", fault)}
@@ -182,12 +180,13 @@ def _ask(auditor: Auditor, question: str, config: RunnableConfig) -> Waits[Reply
     return Reply(outcome.answer or "", foreign_texts(result["messages"]), refused, outcome.usage)
 
 
-def _said(messages: Sequence[AnyMessage], start: int, reply: Reply, book: LessonBook | None) -> Said:
-    """Who said what in a conversation whose last run begins at `start`.
+def _said(run: AuditedRun, reply: Reply, book: LessonBook | None) -> Said:
+    """Who said what in the conversation.
 
     A message in the user's role that a tool added to the run is the tool's. One right after a tool's answer in an
     earlier run is nobody's, because it may also be the user's next task.
     """
+    messages, start = run["messages"], run["start"]
     trusted = book.policy.trusted_tools if book is not None else ()
     added = added_by_tools(messages[start:], trusted)
     foreign = [*reply.tool_texts, *foreign_texts(messages, trusted), *map(readable, added)]
@@ -214,12 +213,7 @@ def _failure(who: str, fault: Exception) -> dict[str, Any]:
 
 
 def _keep_memories(
-    book: LessonBook | None,
-    session: str,
-    found: Memories,
-    known: Sequence[Lesson],
-    user: Sequence[str],
-    foreign: Sequence[str],
+    book: LessonBook | None, session: str, found: Memories, known: Sequence[Lesson], said: Said
 ) -> Waits[list[dict[str, Any]]]:
     """Save each memory under its name, and return the result for each.
 
@@ -228,7 +222,7 @@ def _keep_memories(
     if book is None:
         return [dict(memory) for memory in found.memories]
     kept: list[dict[str, Any]] = []
-    read = in_thread(lambda: (Foreign(foreign, user), _origins(found, user, foreign)), own=True)  # may take seconds
+    read = in_thread(lambda: (Foreign(said.tools, said.user), _origins(found, said)), own=True)  # may take seconds
     by_tools, origins = yield read
     for memory, origin in zip(found.memories, origins, strict=True):
         lesson = Lesson(
@@ -247,17 +241,16 @@ def _keep_memories(
     return kept
 
 
-def _origins(found: Memories, user: Sequence[str], foreign: Sequence[str]) -> list[Origin]:
+def _origins(found: Memories, said: Said) -> list[Origin]:
     """The origin of each memory: the user's words, a tool's, or the auditor's own."""
-    by_tools = {word for text in foreign for word in tokens(bounded(text, 50_000))} - {
-        word for message in user for word in tokens(message)
-    }
+    by_user = {word for text in said.user for word in tokens(text)}
+    by_tools = {word for text in said.tools for word in tokens(bounded(text, 50_000))} - by_user
     origins: list[Origin] = []
     for text in (memory["content"] for memory in found.memories):
         words = set(tokens(text))
         shared = words & by_tools
         is_observed = len(shared) >= 2 and 2 * len(shared) >= len(words)
-        origins.append("told" if _is_in_messages(text, user) else "observed" if is_observed else "judged")
+        origins.append("told" if _is_in_messages(text, said.user) else "observed" if is_observed else "judged")
     return origins
 
 

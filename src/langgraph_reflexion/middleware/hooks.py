@@ -120,12 +120,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         self._is_named = name is not None
         self._asks_person = any(check.asks_person for check in judges)
         self._parts = Parts(
-            actor=Actor(
-                choice=FixedModel(own_model),
-                protocol=Native(()),
-                prompts=prompt_files,
-                raises_faults=True,
-            ),
+            actor=Actor(choice=FixedModel(own_model), protocol=Native(()), prompts=prompt_files, raises_faults=True),
             tools=toolbox_of(()),
             checks=judges,
             reflector=Reflector(own_model, retries=limits.model_retries),
@@ -205,11 +200,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
             values = {**values, "reflexion": self._begin(values, config)["reflexion"]}
         state, node = self._read(values, config), values["reflexion"]["next"]
         model = HandlerModel(request, handler, f"{state['about']['id']}-{len(state['messages'])}")
-        actor = replace(
-            self._parts.actor,
-            choice=FixedModel(request.model, model),
-            instructions=request.system_message,
-        )
+        actor = replace(self._parts.actor, choice=FixedModel(request.model, model), instructions=request.system_message)
         tools = self._tools_of(request.tools)
         # LangChain asks the model for an answer here: a turn of `return_direct` tools alone goes to `after_agent`.
         parts = replace(self._parts, actor=actor, tools=replace(tools, return_direct=frozenset()))
