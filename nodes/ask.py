@@ -32,13 +32,12 @@ def ask(parts: Parts, state: State, config: RunnableConfig) -> Update:
     guarded = [call for call in calls if may_need_approval(call, tools.approve, state)]
     if to_approve := [call for call in guarded if tools.approve[call["name"]].applies_to(call, seen, config)]:
         return _ask_for_approval(tools, seen, to_approve, config)
-    decision = state.get("decision")
-    if call is None and decision is None:  # no call needs approval, or an edit removed the calls
-        return {"progress": {"node": "ask", "asked": False}}
     if call is not None:
         question = str(call["args"].get(CONTROLS["ask_user"][1], ""))
-    else:
-        question = decision["text"] if decision is not None else ""
+    elif state["decision"] is not None:
+        question = state["decision"]["text"]
+    else:  # no call needs approval, or an edit removed the calls
+        return {"progress": {"node": "ask", "asked": False}}
     if not checkpoints(config):
         return _end_with_question(question)
     reply = str(interrupt({"type": "question", "question": question}))
@@ -85,23 +84,15 @@ def _ask_for_approval(tools: Toolbox, seen: Any, calls: Sequence[ToolCall], conf
     """One interrupt for the turn, in the format of LangChain's human-in-the-loop middleware, and its decisions
     applied."""
     if not checkpoints(config):
-        names = ", ".join(map(call_text, calls))
         why = "no one can be asked: without a checkpointer the run cannot wait"
-        return _end_with_question(f"A person must approve {names}, and {why}.")
-    request: dict[str, Any] = {
-        "action_requests": [
-            {
-                "name": call["name"],
-                "args": call["args"],
-                "description": tools.approve[call["name"]].describe(call, seen, config),
-            }
-            for call in calls
-        ],
-        "review_configs": [
-            {"action_name": call["name"], "allowed_decisions": list(tools.approve[call["name"]].allowed_decisions)}
-            for call in calls
-        ],
-    }
+        return _end_with_question(f"A person must approve {', '.join(map(call_text, calls))}, and {why}.")
+    actions, reviews = list[dict[str, Any]](), list[dict[str, Any]]()
+    for call in calls:
+        approval = tools.approve[call["name"]]
+        about = approval.describe(call, seen, config)
+        actions.append({"name": call["name"], "args": call["args"], "description": about})
+        reviews.append({"action_name": call["name"], "allowed_decisions": list(approval.allowed_decisions)})
+    request = {"action_requests": actions, "review_configs": reviews}
     given = _as_stored(interrupt(request))
     while problem := _problem_with(tools, calls, given):
         given = _as_stored(interrupt({**request, "error": problem}))
@@ -134,11 +125,9 @@ def _problem_with(tools: Toolbox, calls: Sequence[ToolCall], given: Any) -> str 
         return f"Resume with {{'decisions': [...]}}, one for each of the {len(calls)} calls, got {given!r:.200}"
     for call, decision in zip(calls, decisions, strict=True):
         kind = decision.get("type") if isinstance(decision, dict) else None
-        allowed = tools.approve[call["name"]].allowed_decisions
-        if kind not in allowed:
-            return (
-                f"The `type` of a decision on {call['name']} must be one of {', '.join(allowed)}, got {decision!r:.200}"
-            )
+        if kind not in (allowed := tools.approve[call["name"]].allowed_decisions):
+            one_of = ", ".join(allowed)
+            return f"The `type` of a decision on {call['name']} must be one of {one_of}, got {decision!r:.200}"
         if kind == "respond" and not isinstance(decision.get("message"), str):
             return f"A response in place of {call['name']} needs a text as `message`, got {decision!r:.200}"
         if kind == "reject" and not isinstance(decision.get("message") or "", str):

@@ -83,11 +83,9 @@ def attempt(trial: Trial, parts: Parts, state: State, config: RunnableConfig) ->
     if (reason := budget.overspent(state)) is not None:
         return {"decision": None, "stop": reason, "progress": {"node": "attempt", "stop": reason}}
     prompt, text = _prompt(trial, parts, state)
-    call, token_budget = WorkerCall(trial, parts, state, config, prompt), budget.limits.token_budget
-    meter = call.meter
-    calls = CallBudget(
-        trial.max_steps, None if token_budget is None else token_budget - tokens_in(state["tally"]), meter
-    )
+    call, most = WorkerCall(trial, parts, state, config, prompt), budget.limits.token_budget
+    meter, tokens_left = call.meter, None if most is None else most - tokens_in(state["tally"])
+    calls = CallBudget(trial.max_steps, tokens_left, meter)
     if is_first_step(config):  # messages of an attempt before a pause or a crash count too
         for reply in (yield from trial.worker.earlier_replies(config, prompt)):
             calls.taken += 1
@@ -206,9 +204,7 @@ def _run(call: WorkerCall, text: str, calls: CallBudget) -> Waits[WorkerReply]:
         "reflections": state["reflections"],
     }
     given = yield from worker.build_input(prompt, text, view, budget.seconds_left(state))
-    limits = (budget.seconds_left(state), budget.limits.tool_timeout)
-    seconds = min((limit for limit in limits if limit is not None), default=None)
-    final = yield from worker.call(given, call.config, seconds, calls)
+    final = yield from worker.call(given, call.config, calls, budget.seconds_left(state), budget.limits.tool_timeout)
     work = yield from worker.read(final, call.prompt)
     if not work.answer.strip() and (work.outcome is None or work.outcome.status != "failure"):
         raise WorkerError("it gave no answer")

@@ -81,15 +81,10 @@ class Budget:
 
     def is_improving(self, attempts: Sequence[Attempt]) -> bool:
         """Whether the scores still improve. False once too many attempts in a row gained too little over the best."""
-        best: float | None = None
-        stalled = 0
-        for attempt in attempts:
-            if attempt.score is None:
-                continue
-            if best is not None:
-                gain = (attempt.score - best) / max(best, 1.0)
-                stalled = stalled + 1 if gain < self.limits.min_improvement else 0
-            best = attempt.score if best is None else max(best, attempt.score)
+        scores, stalled = [attempt.score for attempt in attempts if attempt.score is not None], 0
+        for i, score in enumerate(scores[1:], 1):
+            best = max(scores[:i])
+            stalled = stalled + 1 if (score - best) / max(best, 1.0) < self.limits.min_improvement else 0
         return stalled < self.limits.stalled_attempts or len(attempts) < 3
 
     def tally(
@@ -98,9 +93,8 @@ class Budget:
         """The run's tally after a node, with its cost, counts and time added."""
         tally: Tally = state["tally"]
         now = self.now()
-        new = cast(
-            "Tally", {**tally, "at": now, "resumed_at": state["resumed_at"], "worked": _seconds_worked(state, now)}
-        )
+        times = {"at": now, "resumed_at": state["resumed_at"], "worked": _seconds_worked(state, now)}
+        new = cast("Tally", {**tally, **times})
         # Zeros are left out, because the tally is in each checkpoint.
         if spent is not None:
             new["spent"] = (Usage(**tally["spent"]) + spent).model_dump(exclude_defaults=True)

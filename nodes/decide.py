@@ -190,10 +190,8 @@ def _problem_with(parts: Parts, decision: Decision) -> Invalid | None:
     for call in decision.calls:
         name = call["name"]
         if name not in tools.own and name not in tools.client_tools:
-            known = ", ".join(tools.names) or "none"
-            return Invalid(
-                "unknown_tool", f"there is no tool {name!r}; the tools are: {known}", bounded(name, MAX_NAME)
-            )
+            why = f"there is no tool {name!r}; the tools are: {', '.join(tools.names) or 'none'}"
+            return Invalid("unknown_tool", why, bounded(name, MAX_NAME))
         if name in tools.denied:
             continue
         if fault := tools.arguments.fault_in(name, call["args"]):
@@ -225,17 +223,15 @@ def _accept(budget: Budget, state: State, valid: Valid, spent: Usage, failures: 
     if decision.action == "finish":
         update["decision"] = PendingDecision(action="finish", text=text, message=message, refused=valid.refused)
         update["progress"] = {"node": "decide", "action": "finish"}
-    elif decision.action == "tool_call":
-        update["messages"] = [message]
-        if repeats:
-            last = readable(state["messages"][-1])
-            update["decision"] = PendingDecision(action="finish", text=last, message=None, refused=False)
-    elif decision.action == "replan":
-        call = message.tool_calls[0]
-        update["messages"] = [message, answer_to(call, REPLAN_NOTED)]
-    else:
-        update["messages"] = [message]
+        return update
+    update["messages"] = [message]
+    if decision.action == "replan":
+        update["messages"].append(answer_to(message.tool_calls[0], REPLAN_NOTED))
+    elif decision.action == "ask_user":
         update["decision"] = PendingDecision(action="ask_user", text=text, message=None, refused=False)
+    elif repeats:
+        last = readable(state["messages"][-1])
+        update["decision"] = PendingDecision(action="finish", text=last, message=None, refused=False)
     return update
 
 

@@ -41,7 +41,7 @@ _NO_KEY = ("NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsE
 """What the clients of Amazon and Google raise before a request if there is no key."""
 _FILTERED = ("content_filter", "content_policy_violation")
 """Error codes with which OpenAI and Azure refuse a conversation because of its content, with the status 400."""
-_FILTERED_IN_WORDS = ("content filter", "content exists risk", "inappropriate content")
+_FILTERED_IN_WORDS = re.compile("content filter|content exists risk|inappropriate content", re.IGNORECASE)
 """Anthropic's, DeepSeek's and Qwen's words for the same."""
 _OVERFLOW = re.compile(
     r"(context_|(context|prompt|inputs?|payload|model token)[`'\"]? )(length|window|size|limit|token)"
@@ -51,30 +51,16 @@ _OVERFLOW = re.compile(
 """Phrases for a prompt that is too long. Providers word the rest in many ways."""
 _TRANSIENT = ("timeout", "ratelimit", "toomanyrequests", "connecterror", "connectionerror")
 """Names of transient errors in clients, which rarely use Python's own classes."""
-_LOST_CONNECTION = (
-    "apierror",
-    "connectionerror",
-    "connecterror",
-    "protocolerror",
-    "readerror",
-    "writeerror",
-    "incompleteread",
-    "chunkedencodingerror",
-    "payloaderror",
-    "disconnectederror",
-    "connectionclosederror",
-    "eventstreamerror",
-    "responseerror",
+_LOST_CONNECTION = re.compile(
+    r"(api|connect|connection|connectionclosed|protocol|read|write|chunkedencoding|payload|disconnected"
+    r"|eventstream|response)error$|incompleteread$"
 )
-"""Suffixes of the error names for a lost connection in Python, `httpx`, `requests`, `aiohttp`, `urllib3` and `boto3`.
+"""How the error names for a lost connection end in Python, `httpx`, `requests`, `aiohttp`, `urllib3` and `boto3`.
 For an error that is sent in the middle of a stream, OpenAI's and Anthropic's clients raise `APIError`, Bedrock's
 `EventStreamError`, and Ollama's `ResponseError` without a status."""
 
-_LOST_IN_WORDS = (
-    "Event loop is closed",
-    "No generations found in stream.",
-    "No data received from Ollama stream.",
-    "server_error",
+_LOST_IN_WORDS = re.compile(
+    r"Event loop is closed|No generations found in stream\.|No data received from Ollama stream\.|server_error"
 )
 """Messages for a lost connection without an exception class of its own: from Python, from LangChain, from its Ollama
 client while the server loads the model, and OpenAI's error code."""
@@ -88,12 +74,12 @@ def model_fault(error: BaseException) -> ModelFault:
     # A model in this process raises without a status. A rate limit's message may mention too many tokens too.
     # A client of a provider raises a `TypeError` for a parameter that it does not have.
     unknown = isinstance(error, TypeError) and "unexpected keyword argument" in str(error)
-    if status == 413 or (status in (None, 400, 422) and not unknown and _OVERFLOW.search(describe(error))):
+    message = describe(error)
+    if status == 413 or (status in (None, 400, 422) and not unknown and _OVERFLOW.search(message)):
         return "overflow"
     no_key = type(error).__name__ in _NO_KEY
     known = isinstance(error, _WRONG_SETTING) or status in _WRONG_SETTING_STATUS or no_key
-    message = describe(error).lower()
-    filtered = getattr(error, "code", None) in _FILTERED or any(words in message for words in _FILTERED_IN_WORDS)
+    filtered = getattr(error, "code", None) in _FILTERED or _FILTERED_IN_WORDS.search(message)
     return "setting" if (known or unknown) and not filtered else "model_error"
 
 
@@ -165,9 +151,9 @@ def is_lost_connection(error: BaseException) -> bool:
         return False
     # `langchain-openai` shares its connections between agents: one kept open by an earlier `asyncio.run` is dead. A
     # stream may end before its first chunk. And a failed reply of OpenAI's Responses API is a `ValueError`.
-    if type(error) in (RuntimeError, ValueError) and any(words in str(error) for words in _LOST_IN_WORDS):
+    if type(error) in (RuntimeError, ValueError) and _LOST_IN_WORDS.search(str(error)):
         return True
-    return any(kind.__name__.lower().endswith(_LOST_CONNECTION) for kind in type(error).__mro__)
+    return any(_LOST_CONNECTION.search(kind.__name__.lower()) for kind in type(error).__mro__)
 
 
 def pause_before(error: BaseException, attempt: int, seconds: float | None = None) -> float | None:

@@ -80,9 +80,8 @@ def finish(
     if book is not None:
         if (before := state["about"]["before"]) is not None:
             # The user says that the previous run was wrong, so its win becomes a loss, whatever the result of this run.
-            yield from best_effort(
-                parts, state, "feedback", either(book.feedback, book.afeedback, before), writing=True
-            )
+            feedback = either(book.feedback, book.afeedback, before)
+            yield from best_effort(parts, state, "feedback", feedback, writing=True)
         episode = _episode(parts, state, outcome)
         yield from best_effort(parts, state, "credit", either(book.credit, book.acredit, episode), writing=True)
     emit(config, "outcome", outcome=outcome.model_dump(mode="json"))

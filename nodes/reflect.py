@@ -112,11 +112,10 @@ def _screen(parts: Parts, state: State, reflection: Reflection) -> tuple[Reflect
     prompt may show.
     """
     foreign = foreign_in(parts, state)
-    memos = [
-        memo for memo in reflection.memory_to_write if not screen(memo.text, foreign) and not is_shown(state, memo.text)
-    ]
+    trusted = [memo for memo in reflection.memory_to_write if not screen(memo.text, foreign)]
+    memos = [memo for memo in trusted if not is_shown(state, memo.text)]
     distrust, signal = screen(reflection.patch_prompt, foreign), cast("Failure", state["failure"]).signal
-    trusted = {
+    changes = {
         "failure_signal": signal if screen(reflection.failure_signal, foreign) else reflection.failure_signal,
         "patch_prompt": "" if distrust else reflection.patch_prompt,
         "fix_strategy": [fix for fix in reflection.fix_strategy if not screen(fix.text, foreign)],
@@ -129,7 +128,7 @@ def _screen(parts: Parts, state: State, reflection: Reflection) -> tuple[Reflect
         objection = SAID_BEFORE
     elif not concrete(reflection.patch_prompt):
         objection = NO_PLAN
-    return reflection.model_copy(update=trusted), memos, objection
+    return reflection.model_copy(update=changes), memos, objection
 
 
 def _blocked_calls(budget: Budget, state: State, failure: Failure) -> dict[str, Blocked]:
@@ -150,9 +149,7 @@ def _is_known(parts: Parts, state: State, config: RunnableConfig, failure: Failu
     if failure.tool is None and any(has_failed(known, [failure]) for known in state["recalled"]):
         return False
     lessons = yield from find_lessons(book, parts, state, failure, state["recalled"])
-    bound = [
-        lesson for lesson in lessons if lesson.trigger is not None and lesson.trigger.fingerprint == failure.fingerprint
-    ]
+    bound = [lesson for lesson in lessons if lesson.trigger and lesson.trigger.fingerprint == failure.fingerprint]
     good = [lesson for lesson in bound if replaces_reflection(lesson)]
     return any(recalled.shown for recalled in choose_shown(parts.memory.policy, state, Selection(good), 1))
 

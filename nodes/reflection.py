@@ -92,9 +92,8 @@ def ask_for_reflection(case: Case, depth: Depth) -> Waits[ReadReflection]:
             if mode == "free":
                 reply = yield from call_model(model, messages, config, **options)
             else:
-                reply = yield from ask_for_json(
-                    model, messages, config, "Reflection", schema, prompts=prompts, **options
-                )
+                options["prompts"] = prompts
+                reply = yield from ask_for_json(model, messages, config, "Reflection", schema, **options)
         except Exception as fault:
             raise_control_flow(fault)
             case.meter.add(COST_OF_NO_REPLY)
@@ -250,21 +249,19 @@ def read_reflection(text: str, failure: Failure, depth: Depth) -> ReadReflection
     lessons = [text for item in _as_list(data.get("lessons"))[:MAX_ENTRIES] if (text := _as_text(item))]
     cause, sentence = _kind_and_sentence(data.get("root_cause"), get_args(RootCause))
     diagnosis, _ = _kind_and_sentence(data.get("diagnosis"), get_args(Diagnosis))
-    return ReadReflection(
-        Reflection(
-            failure_signal=_as_text(data.get("failure_signal")) or failure.signal,
-            root_cause=cast("RootCause", cause or "other"),
-            explanation=f"{sentence} {_as_text(data.get('explanation'))}".strip(),
-            fix_strategy=fixes,
-            patch_prompt=_as_text(patch),
-            memory_to_write=memos,
-            confidence=_read_confidence(data.get("confidence")),
-            depth=depth,
-            diagnosis=cast("Diagnosis | None", diagnosis),
-            lessons=lessons,
-        ),
-        dropped=dropped,
+    reflection = Reflection(
+        failure_signal=_as_text(data.get("failure_signal")) or failure.signal,
+        root_cause=cast("RootCause", cause or "other"),
+        explanation=f"{sentence} {_as_text(data.get('explanation'))}".strip(),
+        fix_strategy=fixes,
+        patch_prompt=_as_text(patch),
+        memory_to_write=memos,
+        confidence=_read_confidence(data.get("confidence")),
+        depth=depth,
+        diagnosis=cast("Diagnosis | None", diagnosis),
+        lessons=lessons,
     )
+    return ReadReflection(reflection, dropped=dropped)
 
 
 def read_freely(text: str, failure: Failure, depth: Depth) -> ReadReflection:
@@ -273,16 +270,16 @@ def read_freely(text: str, failure: Failure, depth: Depth) -> ReadReflection:
     if not reply:
         return ReadReflection(None, "it is empty")
     *_, mark = [None, *_PLAN.finditer(reply)]
-    return ReadReflection(
-        Reflection(
-            failure_signal=failure.signal,
-            root_cause="other",
-            explanation="" if mark is None else _REASON.sub("", reply[: mark.start()]).strip(),
-            fix_strategy=[],
-            patch_prompt=reply if mark is None else reply[mark.end() :].strip(),
-            depth=depth,
-        )
+    why, plan = ("", reply) if mark is None else (reply[: mark.start()], reply[mark.end() :])
+    reflection = Reflection(
+        failure_signal=failure.signal,
+        root_cause="other",
+        explanation=_REASON.sub("", why).strip(),
+        fix_strategy=[],
+        patch_prompt=plan.strip(),
+        depth=depth,
     )
+    return ReadReflection(reflection)
 
 
 def _kind_and_sentence(given: Any, kinds: Sequence[str]) -> tuple[str | None, str]:
@@ -316,9 +313,8 @@ def _read_memos(given: Any) -> tuple[list[Memo], list[tuple[str, str]]]:
         else:
             kind = known_word(fields.get("kind", fields.get("type", named)), get_args(Kind)) or "rule"
             tags = [bounded(_as_text(tag), MAX_TAG) for tag in _as_list(fields.get("tags"))[:MAX_ENTRIES]]
-            memos.append(
-                Memo(kind=cast("Kind", kind), text=text, when=_as_text(fields.get("when")), tags=[*filter(None, tags)])
-            )
+            when = _as_text(fields.get("when"))
+            memos.append(Memo(kind=cast("Kind", kind), text=text, when=when, tags=[*filter(None, tags)]))
     return memos, dropped
 
 

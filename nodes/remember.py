@@ -136,16 +136,14 @@ def _is_confirmed(parts: Parts, state: State, count: int, *, accepted: bool) -> 
     """Whether failure number `count` of the run did not come back, and what failed then verifiably succeeded."""
     if came_back(state["failures"], count):
         return False
-    failure = state["failures"][count - 1]
+    failure, attempts = state["failures"][count - 1], state["attempts"]
     if failure.signal in ("tool_error", "schema_error") and failure.tool is not None:
         later = [m for m in _messages_after(state, count) if isinstance(m, ToolMessage) and m.name == failure.tool]
         # A call that ran had passed the validator, whatever its result.
         return any(failure.signal == "schema_error" or message.status != "error" for message in later)
     if failure.signal in DECISION_SIGNALS:
-        return any(isinstance(m, AIMessage) for m in _messages_after(state, count)) or any(
-            attempt.answer is not None for attempt in state["attempts"]
-        )
-    attempts = state["attempts"]
+        replied = any(isinstance(m, AIMessage) for m in _messages_after(state, count))
+        return replied or any(attempt.answer is not None for attempt in attempts)
     misfit = next((i for i, attempt in enumerate(attempts) if failure in attempt.failures and _misfits(attempt)), None)
     if misfit is not None:
         return any(later.answer is not None and not _misfits(later) for later in attempts[misfit + 1 :])

@@ -92,9 +92,8 @@ def run_call(
     """
     attempt, run_limits = 0, parts.budget.limits
     while True:
-        limits = (run_limits.tool_timeout, seconds_left())
         try:
-            result = yield wait.within(min((limit for limit in limits if limit is not None), default=None))
+            result = yield wait.within(run_limits.tool_timeout, seconds_left())
         except Exception as error:
             fault = cause_of(error)
             raise_control_flow(fault)
@@ -124,10 +123,8 @@ def _check_result(parts: Parts, call: ToolCall, result: Any, seconds: float | No
     verdict = yield from check.verdict(readable(answer), call, Meter(), seconds)
     if is_accepted(verdict, success_score) is not False:
         return result
-    complaint = complaints([verdict], success_score)
-    return error_message(
-        call, f"Error: rejected by {complaint}\nThe result was: {readable(answer)}", "exception", "check"
-    )
+    why = f"Error: rejected by {complaints([verdict], success_score)}\nThe result was: {readable(answer)}"
+    return error_message(call, why, "exception", "check")
 
 
 def _answer_in(result: Any, call: ToolCall) -> ToolMessage | None:
@@ -181,14 +178,12 @@ def _update_for(view: View, call: ToolCall, result: Any, config: RunnableConfig,
             handoffs.append(Handoff(goto=item.goto, update=list(item._update_as_tuples())))
             messages.append(_handoff_answer(call, item))
         else:
-            commands.append(
-                Command(update={key: value for key, value in item._update_as_tuples() if key in view.fields})
-            )
+            fields = {key: value for key, value in item._update_as_tuples() if key in view.fields}
+            commands.append(Command(update=fields))
     if not handoffs and _answer_in(results, call) is None:  # else the call stays open, and the tool runs again
         messages.append(answer_to(call, "Done."))
-    commands, messages = map_messages(
-        [commands, messages], lambda message: _bounded_result(message, call, edited=edited)
-    )
+    bound = partial(_bounded_result, call=call, edited=edited)
+    commands, messages = map_messages([commands, messages], bound)
     update = {key: value for key, value in (("messages", messages), ("handoffs", handoffs)) if value}
     return [*commands, update] if commands else update
 

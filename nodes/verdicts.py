@@ -220,16 +220,15 @@ def with_contradiction(verdict: Verdict, success_score: float) -> Verdict:
 
 def complaints(verdicts: Sequence[Verdict], success_score: float) -> str:
     """All feedback of the checks: overall, each issue, each dimension. Rejections come first. A cut is marked."""
-    rejecting = [verdict for verdict in verdicts if is_accepted(verdict, success_score) is False]
-    others = [verdict for verdict in verdicts if is_accepted(verdict, success_score) is not False]
-    lines = []
-    for verdict in rejecting:
-        needed = [] if verdict.score is None else [f"score {verdict.score:g} of 100, {success_score:g} is needed"]
-        lines.append(f"{verdict.check}: {'; '.join([*_remarks(verdict), *needed]) or 'rejected'}")
-    lines += [
-        f"{verdict.check} has no objection: {'; '.join(rest)}" for verdict in others if (rest := _remarks(verdict))
-    ]
-    return bounded("\n".join(lines), MAX_COMPLAINT)
+    rejecting, others = list[str](), list[str]()
+    for verdict in verdicts:
+        remarks = _remarks(verdict)
+        if is_accepted(verdict, success_score) is False:
+            needed = [] if verdict.score is None else [f"score {verdict.score:g} of 100, {success_score:g} is needed"]
+            rejecting.append(f"{verdict.check}: {'; '.join([*remarks, *needed]) or 'rejected'}")
+        elif remarks:
+            others.append(f"{verdict.check} has no objection: {'; '.join(remarks)}")
+    return bounded("\n".join([*rejecting, *others]), MAX_COMPLAINT)
 
 
 def _remarks(verdict: Verdict) -> list[str]:

@@ -137,8 +137,8 @@ class Worker:
             return text
         return {"messages": prompt} if self.takes == "state" else prompt
 
-    def call(self, given: Any, config: RunnableConfig, seconds: float | None, limit: CallBudget) -> Waits[Any]:
-        """Its result, within a limit of seconds and model calls."""
+    def call(self, given: Any, config: RunnableConfig, limit: CallBudget, *seconds: float | None) -> Waits[Any]:
+        """Its result, within a limit of model calls, and the shortest of these seconds."""
         runnable = self.runnable
         if self.graph is not None and not isinstance(self.graph, Pregel):
             config = remote_graph_config(config)
@@ -159,7 +159,7 @@ class Worker:
                 return await runnable.ainvoke(given, inside)
 
         try:
-            return (yield Wait(call, acall).within(seconds))
+            return (yield Wait(call, acall).within(*seconds))
         except ParentCommand as handoff:
             target = handoff.args[0].goto
             raise WorkerError(f"it handed over to {target!r}, and a trial has no other node") from None

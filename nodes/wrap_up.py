@@ -52,9 +52,8 @@ def wrap_up(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]
         prompt = yield from _prompt(parts, state, config, shown)
         try:
             # It may run after the deadline. Then it gets at most that time once more, so it cannot hang.
-            reply = yield from call_model(
-                fallback, prompt, config, seconds=budget.limits.deadline, retries=budget.limits.model_retries
-            )
+            seconds, retries = budget.limits.deadline, budget.limits.model_retries
+            reply = yield from call_model(fallback, prompt, config, seconds=seconds, retries=retries)
         except Exception as fault:
             raise_control_flow(fault)
             if model_fault(fault) == "setting":
@@ -70,8 +69,8 @@ def wrap_up(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]
             if text.strip():
                 update["reason"] = f"{reason} The answer is the fallback model's."
             else:
-                update["reason"] = f"{reason} The fallback gave no answer either."
-                shown = f"{shown} The fallback gave no answer either."
+                nothing = "The fallback gave no answer either."
+                update["reason"], shown = f"{reason} {nothing}", f"{shown} {nothing}"
                 if reply.message.text.strip():  # it was streamed
                     cut = Failure(signal="parse_error", evidence="The fallback's answer was cut off.")
                     emit_failure(config, cut, reply.message.id)
@@ -127,9 +126,8 @@ def _prompt(parts: Parts, state: State, config: RunnableConfig, reason: str) -> 
     last = next((attempt for attempt in reversed(state["attempts"]) if attempt.answer is not None), None)
     feedback = complaints(last.verdicts, parts.budget.limits.success_score) if last is not None else ""
     answer = fenced(bounded(last.answer)) if last is not None and last.answer else "none"
-    asking = parts.actor.prompts.render(
-        "wrap_up", reason=fenced(reason), answer=answer, feedback=fenced(feedback) or "none"
-    )
+    values = {"reason": fenced(reason), "answer": answer, "feedback": fenced(feedback) or "none"}
+    asking = parts.actor.prompts.render("wrap_up", **values)
     conversation = as_text(paired(state["messages"]), _as_prose)
     prompt = yield from parts.actor.prompt_for(state, conversation, config)
     return as_text([*prompt, HumanMessage(asking)], _as_prose)

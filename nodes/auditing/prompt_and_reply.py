@@ -85,10 +85,8 @@ def errors_question(prompts: Prompts, run: AuditedRun) -> str:
 
 def memories_question(prompts: Prompts, run: AuditedRun, known: Sequence[Lesson]) -> str:
     """The prompt of the memory auditor, with the known names."""
-    listed = "\n".join(
-        f"- {memory.kind} {memory.name}: {' '.join(memory.text.split())}" for memory in known[-MAX_KNOWN:]
-    )
-    beside = prompts.render("audit_known", known=fenced(listed) or "nothing yet")
+    lines = [f"- {memory.kind} {memory.name}: {' '.join(memory.text.split())}" for memory in known[-MAX_KNOWN:]]
+    beside = prompts.render("audit_known", known=fenced("\n".join(lines)) or "nothing yet")
     return _question(prompts, run, beside)
 
 
@@ -159,9 +157,8 @@ def _read_finding(given: Any, labels: Mapping[str, str], tools: list[str]) -> di
     evidence = [labels[label] for label in cited if isinstance(label, str) and label in labels]
     category = known_word(given.get("category"), get_args(Category)) or "other"
     severity = known_word(given.get("severity"), get_args(Severity)) or "medium"
-    finding = finding_of(
-        {**given, "category": category, "severity": severity, "evidence": evidence, "tool": _tool_of(given, tools)}
-    )
+    read = {"category": category, "severity": severity, "evidence": evidence, "tool": _tool_of(given, tools)}
+    finding = finding_of({**given, **read})
     if not finding["suggestion"]:
         raise ValueError(f"a finding must have a suggestion, got {given!r:.100}")
     return finding
@@ -186,12 +183,8 @@ def _read_memory(given: Any) -> dict[str, str]:
     if not isinstance(content, str) or not content.strip():
         raise ValueError(f"`content` must be a sentence, got {content!r:.100}")
     description = given.get("description")
-    return {
-        "kind": kind,
-        "name": name,
-        "description": description if isinstance(description, str) else "",
-        "content": content,
-    }
+    when = description if isinstance(description, str) else ""
+    return {"kind": kind, "name": name, "description": when, "content": content}
 
 
 def _slug(given: Any) -> str | None:

@@ -130,9 +130,8 @@ def with_failure_turn(state: State, number: int, **changes: Any) -> list[Failure
         return [*turns[:-1], cast("FailureTurn", {**turns[-1], **changes})]
     turn = FailureTurn(failure=number, after=last_id(state), shown=[], cause="", patch="", lessons=[], memos=[])
     turns = [*turns, cast("FailureTurn", {**turn, **changes})]
-    older: list[FailureTurn] = [
-        {**turn, "shown": [], "cause": "", "patch": "", "lessons": []} for turn in turns[:-KEPT_TURNS]
-    ]
+    nothing: Any = {"shown": [], "cause": "", "patch": "", "lessons": []}
+    older: list[FailureTurn] = [{**turn, **nothing} for turn in turns[:-KEPT_TURNS]]
     return [*older, *turns[-KEPT_TURNS:]]
 
 

@@ -155,10 +155,8 @@ def with_turn_after_results(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
 
 def without_calls(turn: AIMessage, text: str) -> AIMessage:
     """The turn as an answer with this text, without its calls, which would never be answered."""
-    # OpenAI's client has the calls here too, Gemini's the last one.
-    rest = {
-        name: value for name, value in turn.additional_kwargs.items() if name not in ("tool_calls", "function_call")
-    }
+    calls = ("tool_calls", "function_call")  # OpenAI's client has them here too, Gemini's the last one
+    rest = {name: value for name, value in turn.additional_kwargs.items() if name not in calls}
     update = {"content": text, "tool_calls": [], "invalid_tool_calls": [], "additional_kwargs": rest}
     return turn.model_copy(update=update)
 
@@ -190,9 +188,8 @@ def readable(message: BaseMessage) -> str:
     """The text of a message. A user or a tool may give it in content blocks of a provider or of MCP, beside images."""
     if isinstance(message, AIMessage) or isinstance(message.content, str):
         return message.text
-    return "\n".join(
-        [*texts_of_blocks(message.content), *(f"[{block.get('type')}]" for block in media_blocks(message))]
-    )
+    media = [f"[{block.get('type')}]" for block in media_blocks(message)]
+    return "\n".join([*texts_of_blocks(message.content), *media])
 
 
 def answer_of(reply: AIMessage | ToolMessage) -> str:
@@ -213,16 +210,13 @@ def texts_of_blocks(blocks: Any) -> list[str]:
         return [blocks] if blocks.strip() and not _DATA.fullmatch(blocks) else []
     if isinstance(blocks, (int, float)) and not isinstance(blocks, bool):
         return [str(blocks)]
-    if not isinstance(blocks, dict):
-        return (
-            [text for block in blocks for text in texts_of_blocks(block)] if isinstance(blocks, (list, tuple)) else []
-        )
+    if isinstance(blocks, (list, tuple)):
+        return [text for block in blocks for text in texts_of_blocks(block)]
+    if not isinstance(blocks, dict) or blocks.get("type") in _DATA_TYPES:
+        return []
     if blocks.get("type") == "text" and "text" in blocks:  # a document's source of this type has it as `data`
         return [str(blocks["text"])] if blocks["text"] else []
-    inner = (
-        [] if blocks.get("type") in _DATA_TYPES else [value for key, value in blocks.items() if key not in _NOT_TEXT]
-    )
-    return texts_of_blocks(inner)
+    return texts_of_blocks([value for key, value in blocks.items() if key not in _NOT_TEXT])
 
 
 def media_blocks(message: BaseMessage) -> list[dict[str, Any]]:

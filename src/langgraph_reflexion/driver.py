@@ -47,11 +47,11 @@ class Wait:
     call: Callable[[], Any]
     acall: Callable[[], Awaitable[Any]]
 
-    def within(self, seconds: float | None) -> Wait:
-        """Wait at most `seconds`, then raise `OutOfTimeError`. A sync call keeps running in its thread."""
-        if seconds is None:
+    def within(self, *limits: float | None) -> Wait:
+        """Wait for the shortest of these seconds, then raise `OutOfTimeError`. A sync call runs on in its thread."""
+        if not (given := [limit for limit in limits if limit is not None]):
             return self
-        seconds = max(0.0, min(seconds, MAX_TIMEOUT))
+        seconds = max(0.0, min(*given, MAX_TIMEOUT))
         return Wait(lambda: _sync_within(seconds, self.call), lambda: _async_within(seconds, self.acall))
 
     def inside(self, context: Callable[[], AbstractContextManager[Any]]) -> Wait:
@@ -89,8 +89,7 @@ def run_sync(steps: Generator[Y, Any, T], wait: Callable[[Y], Any] = methodcalle
             else:
                 wanted = steps.send(result)
     except StopIteration as done:
-        value: T = done.value
-        return value
+        return cast("T", done.value)
 
 
 async def run_async(steps: Generator[Y, Any, T], wait: Callable[[Y], Awaitable[Any]] = methodcaller("acall")) -> T:
@@ -105,8 +104,7 @@ async def run_async(steps: Generator[Y, Any, T], wait: Callable[[Y], Awaitable[A
             else:
                 wanted = steps.send(result)
     except StopIteration as done:
-        value: T = done.value
-        return value
+        return cast("T", done.value)
 
 
 class OutOfTimeError(TimeoutError):

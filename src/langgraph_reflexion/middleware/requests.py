@@ -95,11 +95,9 @@ class HandlerModel(Runnable[Any, Any]):
             text = reply.content if calls else text_of(value)
             return reply.model_copy(update={"tool_calls": calls, "content": text})
         wrong = [
-            invalid_tool_call(
-                name=call["name"], args=text_of(call["args"]), id=call["id"], error=answers[str(call["id"])].text
-            )
+            invalid_tool_call(name=call["name"], args=text_of(call["args"]), id=call["id"], error=answer.text)
             for call in reply.tool_calls
-            if call["id"] in answers
+            if (answer := answers.get(str(call["id"])))
         ]
         return reply.model_copy(update={"tool_calls": calls, "invalid_tool_calls": wrong})
 

@@ -122,10 +122,8 @@ def reply_in(state: State) -> AIMessage | None:
     pending, messages = state["decision"], state["messages"]
     if pending is None or pending["message"] is None:
         return None
-    wanted = pending["message"].id
-    found = next(
-        (message for message in reversed(messages) if message.id == wanted), messages[-1] if messages else None
-    )
+    wanted, last = pending["message"].id, messages[-1] if messages else None
+    found = next((message for message in reversed(messages) if message.id == wanted), last)
     is_answer = isinstance(found, AIMessage) and (found.id == wanted or not found.tool_calls)
     return cast("AIMessage", found) if is_answer else None
 
