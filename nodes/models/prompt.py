@@ -7,6 +7,7 @@ at its end, and the model's next steps come after it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
@@ -185,16 +186,15 @@ def older_memos(state: State, prompts: Prompts) -> str:
 
 def insert_failure_turns(messages: Sequence[AnyMessage], state: State, prompts: Prompts) -> list[AnyMessage]:
     """The prompt's messages with each failure turn right after the turn that failed, or at the end."""
-    places = [_position(messages, turn["after"]) for turn in state["patch"]]
-    out: list[AnyMessage] = []
-    for i in range(len(messages) + 1):
-        for turn in (turn for turn, place in zip(state["patch"], places, strict=True) if place == i):
-            text = _render_turn(turn, state, prompts)
-            # An answer from a person is already in the conversation.
-            out += turn["shown"] if not out or not isinstance(out[-1], AIMessage) else []
-            out += [HumanMessage(text)] if text else []
-        out += messages[i : i + 1]
-    return out
+    places = [(_position(messages, turn["after"]), turn) for turn in state["patch"]]
+    out, start = list[AnyMessage](), 0
+    for place, turn in sorted(places, key=itemgetter(0)):
+        out += messages[start:place]
+        # An answer from a person is already in the conversation.
+        out += turn["shown"] if not out or not isinstance(out[-1], AIMessage) else []
+        out += [HumanMessage(text)] if (text := _render_turn(turn, state, prompts)) else []
+        start = place
+    return [*out, *messages[start:]]
 
 
 def _position(messages: Sequence[AnyMessage], after: str | None) -> int:
