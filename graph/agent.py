@@ -215,9 +215,8 @@ def _compile(parts: Parts, learn: AfterRun | None, *, self_checks: bool, **setti
         ("finish", "learn" if waits else END),
         ("learn", END),
     )
-    compiled = compile_graph(
-        parts, nodes, edges, _branches(Routes(budget, tools), parts), transformers=[ToolCallTransformer], **settings
-    )
+    branches = _branches(Routes(budget, tools), parts)
+    compiled = compile_graph(parts, nodes, edges, branches, transformers=[ToolCallTransformer], **settings)
     if learn is not None and waits:
         compiled.nodes["learn"].subgraphs = [learn.graph]  # for drawings: LangGraph cannot find it
     if actor.name is not None:

@@ -23,7 +23,7 @@ from langgraph_reflexion.nodes.auditing.prompt_and_reply import AuditedRun, faul
 from langgraph_reflexion.nodes.auditing.reading_tools import ReadingTools
 from langgraph_reflexion.nodes.host import Node, context_without_run, emit, run_id, runtime_of
 from langgraph_reflexion.nodes.parts import AgentMemory
-from langgraph_reflexion.nodes.tool import details_of
+from langgraph_reflexion.nodes.tool import details_of, map_messages
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Category, Outcome
 from langgraph_reflexion.state import Update, start_of_run
@@ -103,13 +103,7 @@ class AfterRun(Runnable[Any, Any]):
         saver, config = allow_our_types(InMemorySaver()), RunnableConfig(configurable={"thread_id": "audit"})
         graph = self.graph.copy({"store": runtime.store, "checkpointer": saver})
         # A tool's artifact may be an object that no checkpoint can hold. The auditors do not read it.
-        messages = [
-            message.model_copy(update={"artifact": details_of(message) or None})
-            if isinstance(message, ToolMessage)
-            else message
-            for message in given["messages"]
-        ]
-        plain: AuditedRun = {**given, "messages": messages}
+        plain: AuditedRun = {**given, "messages": map_messages(given["messages"], _with_plain_artifact)}
 
         def left() -> AuditedRun | None:
             return plain if saver.get_tuple(config) is None else None
@@ -190,6 +184,10 @@ class AfterRun(Runnable[Any, Any]):
         if notebook is None and self.settings.in_agent:
             notebook = ErrorNotebook(book.store, tuple(namespace), memory.clock)
         return Books(notebook, given or book)
+
+
+def _with_plain_artifact(message: ToolMessage) -> ToolMessage:
+    return message.model_copy(update={"artifact": details_of(message) or None})
 
 
 def _audit_graph(settings: AuditSettings, books: Callable[[AuditedRun, RunnableConfig], Books]) -> Graph:

@@ -104,9 +104,8 @@ def compile_graph(
             labels = {target: label for target, label in targets.items() if target in present}
             named = Route(f"after_{source}", route, labels, route_schema)
             graph.add_conditional_edges(source, named, {label: target for target, label in labels.items()})
-    return graph.compile(
-        checkpointer=allow_our_types(checkpointer, response_format), store=store, name=name, transformers=transformers
-    )
+    saver = allow_our_types(checkpointer, response_format)
+    return graph.compile(checkpointer=saver, store=store, name=name, transformers=transformers)
 
 
 def _schemas_of(state_schema: type | None, response_format: ResponseFormat | None) -> tuple[Any, Any, Any, Any]:
@@ -117,9 +116,8 @@ def _schemas_of(state_schema: type | None, response_format: ResponseFormat | Non
     fields = _fields_of(state_schema)
     if response_format is None and not fields:
         return Channels, Input, Output, RouteChannels
-    input_fields, output_fields = (
-        {name: hint for name, hint in fields.items() if not _is_hidden(hint, where)} for where in ("input", "output")
-    )
+    input_fields = {name: hint for name, hint in fields.items() if not _is_hidden(hint, "input")}
+    output_fields = {name: hint for name, hint in fields.items() if not _is_hidden(hint, "output")}
     answer: dict[str, Any] = {}
     if response_format is not None:
         answer["structured_response"] = response_format.type | None if isinstance(response_format.type, type) else Any
@@ -183,9 +181,8 @@ def _bare(hint: Any) -> Any:
 def _is_hidden(hint: Any, where: str) -> bool:
     """Whether LangGraph fills the field, or LangChain's annotation keeps it out of the input or the output."""
     marks = hint.__metadata__ if get_origin(hint) is Annotated else ()
-    return any(
-        is_managed_value(mark) or (type(mark).__name__ == "OmitFromSchema" and getattr(mark, where)) for mark in marks
-    )
+    is_omitted = any(type(mark).__name__ == "OmitFromSchema" and getattr(mark, where) for mark in marks)
+    return is_omitted or any(map(is_managed_value, marks))
 
 
 def _typed_dict(name: str, fields: dict[str, Any]) -> type:

@@ -103,17 +103,13 @@ def create_trial_graph(
     reflects = names_mistakes or (strategy in ("reflexion", "both") and model is not None)
     # A strategy that does not reflect has no reflections to spend.
     counted = {"max_steps": NO_STEP_LIMIT, "max_reflections": limits.max_reflections if reflects else 0}
+    mode: Literal["trial", "free"] = "free" if reflection == "free" else "trial"
     prompt_files, now = Prompts(prompts), aware(clock)
     parts = Parts(
         actor=Actor(choice=FixedModel(model), protocol=Native(()), prompts=prompt_files),
         tools=toolbox_of(()),
         checks=judges,
-        reflector=Reflector(
-            model,
-            "free" if reflection == "free" else "trial",
-            may_stop=not names_mistakes,
-            retries=limits.model_retries,
-        ),
+        reflector=Reflector(model, mode, may_stop=not names_mistakes, retries=limits.model_retries),
         fallback=model_for(fallback, "fallback"),
         memory=AgentMemory(memory, name, store, now, prompts=prompt_files),
         budget=Budget(limits.model_copy(update=counted), now),
@@ -135,24 +131,11 @@ def _compile(parts: Parts, trial: Trial, *, only_unexplained: bool, **settings: 
     # Without memory or a guard these nodes are left out, because most of the cost of a short node is the step itself.
     remembers = memory.policy.read or memory.policy.write or memory.policy.guard is not None
     start, reflected = ("recall", "remember") if remembers else ("attempt", "attempt")
-    routes = Routes(
-        budget,
-        parts.tools,
-        start_node=start,
-        reflected_node=reflected,
-        answer_node="attempt",
-        only_unexplained=only_unexplained,
-    )
+    routes = Routes(budget, parts.tools, start, reflected, answer_node="attempt", only_unexplained=only_unexplained)
     nodes: dict[str, Any] = {**NODES, "attempt": partial(attempt_node, trial)}
     order = ("begin", "recall", "attempt", "check", "reflect", "remember", "wrap_up", "finish")
     reached = {name: nodes[name] for name in order if remembers or name not in ("recall", "remember")}
-    edges = (
-        (START, "begin"),
-        ("recall", "attempt"),
-        ("remember", "recall"),
-        ("wrap_up", "finish"),
-        ("finish", END),
-    )
+    edges = ((START, "begin"), ("recall", "attempt"), ("remember", "recall"), ("wrap_up", "finish"), ("finish", END))
     spent = "budget spent, no progress"
     branches: list[Branch] = [
         ("begin", routes.after_begin, {start: "task", "reflect": "feedback"}),

@@ -5,6 +5,8 @@ It may leave a note for the next decision, or ask for another plan. It writes no
 
 from __future__ import annotations
 
+from typing import Any
+
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, ConfigDict, Field
@@ -107,29 +109,20 @@ def _ask(parts: Parts, state: State, config: RunnableConfig, model: Model, meter
     start = start_of_run(messages, state["about"]["task_id"])
     # Counting the tokens of a long run takes a while, so the event loop does not do it.
     shown = yield in_thread(lambda: run_transcript(messages, start, TRANSCRIPT_TOKENS), own=True)
+    failures = [f"- {bounded(failure.evidence, MAX_ISSUE)}" for failure in state["failures"][-5:]]
     question = prompts.render(
         "self_check",
         task=fenced(bounded(task_in(state), 4_000)),
-        failures=fenced("\n".join(f"- {bounded(failure.evidence, MAX_ISSUE)}" for failure in state["failures"][-5:]))
-        or "none",
+        failures=fenced("\n".join(failures)) or "none",
         transcript=shown,
         taken=state["tally"]["steps"],
         left=_steps_left(parts, state),
     )
     schema = {**SelfCheck.model_json_schema(), "required": list(SelfCheck.model_fields)}
-    budget = parts.budget
+    seconds, retries = parts.budget.seconds_left(state), parts.budget.limits.model_retries
+    options: dict[str, Any] = {"seconds": seconds, "retries": retries, "prompts": prompts, "silent_as": "self_check"}
     try:
-        reply = yield from ask_for_json(
-            model,
-            [HumanMessage(question)],
-            config,
-            "SelfCheck",
-            schema,
-            prompts=prompts,
-            seconds=budget.seconds_left(state),
-            retries=budget.limits.model_retries,
-            silent_as="self_check",
-        )
+        reply = yield from ask_for_json(model, [HumanMessage(question)], config, "SelfCheck", schema, **options)
     except Exception as fault:
         raise_control_flow(fault)
         if model_fault(fault) == "setting":

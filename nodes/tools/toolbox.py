@@ -141,12 +141,11 @@ def toolbox_of(
     node, dicts = _node_of(tools)
     # A dict of another type is a tool that the provider runs.
     functions = [tool for tool in dicts if tool.get("type") in CLIENT_TYPES and tool_name(tool) is not None]
-    given = (tool.get("function") or tool for tool in functions)
-    schemas = [function.get("parameters", function.get("input_schema")) for function in given]
-    client = {
-        str(tool_name(tool)): schema if isinstance(schema, dict) else {}
-        for tool, schema in zip(functions, schemas, strict=True)
-    }
+    client: dict[str, dict[str, Any]] = {}
+    for tool in functions:
+        about = tool.get("function") or tool
+        schema = about.get("parameters", about.get("input_schema"))
+        client[str(tool_name(tool))] = schema if isinstance(schema, dict) else {}
     _refuse_duplicates([*node.tools_by_name, *client])
     denied = frozenset(_check_known("deny", deny, [*node.tools_by_name, *client]))
     approvals = _approvals(approve, list(node.tools_by_name))

@@ -314,15 +314,12 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         elif node != "finish":
             state = ended_by_another(parts.budget, state, config)
         parts = replace(parts, actor=replace(parts.actor, name=_agent_name(config)))
-        ended = yield from finish(parts, with_current_message(state), config)
-        update: Update = {
-            "outcome": cast("Update", ended)["outcome"],
-            "reflexion": private_state(state, OVER, config),
-        }
+        ended = cast("Update", (yield from finish(parts, with_current_message(state), config)))
+        update: Update = {"outcome": ended["outcome"], "reflexion": private_state(state, OVER, config)}
         if state["stop"] and values.get("structured_response") is not None:  # rejected, and no attempt is left
             update["structured_response"] = None
         known = {message.id for message in state["messages"]}
-        messages = cast("Update", ended).get("messages", [])
+        messages = ended.get("messages", [])
         # The last message is there already. If another middleware took it away, it must not come back.
         if values["reflexion"]["next"] == "finish":
             messages = [message for message in messages if message.id in known or not isinstance(message, AIMessage)]
