@@ -63,9 +63,8 @@ class Budget:
 
     def exhausted(self, state: Mapping[str, Any]) -> StopReason | None:
         """Why no further decision is possible, or None."""
-        if state.get("stop"):
-            return cast("StopReason", state["stop"])
-        if reason := self.overspent(state):
+        reason: StopReason | None = state["stop"] or self.overspent(state)
+        if reason is not None:
             return reason
         out_of_steps = state["tally"]["steps"] >= self.limits.max_steps or self.steps_left(state) < STEPS_TO_END
         return "max_steps" if out_of_steps else None

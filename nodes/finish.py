@@ -116,8 +116,7 @@ def emit_outcome_of_error(parts: Parts, config: RunnableConfig, error: Exception
         return  # `begin` refused the input
     if has_unfinished_work(state):
         state = with_update(state, end_attempt(state, config, parts.budget.tally(state)))
-    reason = f"The run raised {describe(error)}"
-    state = {**state, "decision": None, "reason": reason}
+    state = {**state, "decision": None, "reason": f"The run raised {describe(error)}"}
     outcome = _outcome(parts, state, Ending("failure", "model_error"))
     emit(config, "outcome", outcome=outcome.model_dump(mode="json"))
 
@@ -211,13 +210,12 @@ def _shortcoming(state: State) -> str:
 
 
 def _final_attempt(state: State, ending: Ending) -> Attempt | None:
-    """The attempt whose answer is in the outcome: the accepted one, else the fallback's, else the best."""
+    """The attempt whose answer is in the outcome: the accepted one, else the question or the fallback's, else the
+    best."""
     pending = state["decision"]
-    if ending.status == "needs_input" and pending is not None:
-        return Attempt(answer=pending["text"])
     if ending.stop_reason in ("accepted", "unchecked"):
         return state["attempts"][-1] if state["attempts"] else None
-    if pending is not None and pending["message"] is not None:
+    if pending is not None and (ending.status == "needs_input" or pending["message"] is not None):
         return Attempt(answer=pending["text"])
     return best_of(state["attempts"])
 

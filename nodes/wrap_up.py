@@ -87,17 +87,13 @@ def wrap_up(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]
 
 def _stop_reason(budget: Budget, state: State) -> StopReason:
     """Why a run ended without an accepted answer. The routes use the same facts."""
-    if (stop := state.get("stop")) is not None:
-        return stop
-    failure = state.get("failure")
-    attempts = state["attempts"]
-    if failure is not None and failure.signal == "check_failed":
+    failure, attempts = state["failure"], state["attempts"]
+    if not state["stop"] and failure is not None and failure.signal == "check_failed":
         if not budget.is_improving(attempts):
             return "improvement_stalled"
         if len(attempts) >= budget.limits.max_attempts:
             return "max_attempts"
-    exhausted = budget.exhausted(state)
-    if exhausted is not None:
+    if (exhausted := budget.exhausted(state)) is not None:
         return exhausted
     return "invalid_decisions" if failure is not None and failure.signal in DECISION_SIGNALS else "max_steps"
 

@@ -165,14 +165,9 @@ def conclude(on_done: Callable[[dict[str, Any]], Any] | None, state: Any, _confi
 
 def _ask(auditor: Auditor, question: str, config: RunnableConfig) -> Waits[Reply]:
     """The auditor's reply, if it can be parsed."""
-    result = yield call_silently(
-        auditor.agent,
-        {"messages": [HumanMessage(question)]},
-        config,
-        recursion_limit=STEPS_PER_TURN * auditor.turns + 20,
-        context=auditor.uses_context,
-        seconds=auditor.deadline + GRACE,
-    )
+    given, steps = {"messages": [HumanMessage(question)]}, STEPS_PER_TURN * auditor.turns + 20
+    wait = call_silently(auditor.agent, given, config, recursion_limit=steps, context=auditor.uses_context)
+    result = yield wait.within(auditor.deadline + GRACE)
     outcome = result["outcome"]
     refused = [f"{call.tool}: {call.evidence[:200]}" for call in outcome.failures if call.signal == "unknown_tool"]
     if outcome.status != "success":

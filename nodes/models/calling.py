@@ -335,15 +335,9 @@ def with_handlers(config: RunnableConfig, *handlers: BaseCallbackHandler) -> Run
 
 
 def call_silently(
-    graph: Runnable[Any, Any],
-    given: Any,
-    config: RunnableConfig,
-    *,
-    recursion_limit: int,
-    context: bool = True,
-    seconds: float | None = None,
+    graph: Runnable[Any, Any], given: Any, config: RunnableConfig, *, recursion_limit: int, context: bool = True
 ) -> Wait:
     """Call a graph inside a node, without showing it in the run's streams."""
     inside = silent_graph_config(config, recursion_limit=recursion_limit, context=context)
     # LangGraph merges the callbacks around a call into its own.
-    return either(graph.invoke, graph.ainvoke, given, inside).inside(partial(default_config, inside)).within(seconds)
+    return either(graph.invoke, graph.ainvoke, given, inside).inside(partial(default_config, inside))

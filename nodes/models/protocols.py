@@ -18,6 +18,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.models.calling import stopped_by_provider
+from langgraph_reflexion.nodes.models.choice import ToolSpecs
 from langgraph_reflexion.nodes.models.decision_json import Invalid, names_a_field, read_object
 from langgraph_reflexion.nodes.models.transcript import (
     answer_of,
@@ -219,12 +220,7 @@ class Json(TextProtocol):
     """One JSON object per turn, for models without tool calling. Calls and results are shown as text."""
 
     def __init__(
-        self,
-        controls: Sequence[str],
-        tools: Sequence[BaseTool | dict[str, Any]],
-        prompts: Prompts,
-        *,
-        allow_prose: bool = False,
+        self, controls: Sequence[str], tools: ToolSpecs, prompts: Prompts, *, allow_prose: bool = False
     ) -> None:
         """With `allow_prose` an answer may also be prose, because without tools it can be nothing else."""
         self.controls = tuple(controls)

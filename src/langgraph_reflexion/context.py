@@ -122,22 +122,19 @@ class MemoryPolicy(_Settings):
 
     @model_validator(mode="after")
     def _has_valid_labels(self) -> Self:
-        if self.namespace is not None:
-            if not self.namespace:
-                raise ValueError("`namespace` needs at least one label, got ()")
-            for label in self.namespace:
-                if not label or "." in label:
-                    raise ValueError(
-                        f"the labels of `namespace` must be non-empty text without dots, got {label!r}; "
-                        "pass such a value as a field: ('{user_id}',) and context=Context(user_id=...)"
-                    )
-                # Otherwise a misspelt field would make all users share one memory.
-                if set("{}") & set(FIELD.sub("", label)):
-                    raise ValueError(
-                        f"a field of `namespace` must be a name in braces, such as {{user_id}}, got {label!r}"
-                    )
-            if self.namespace[0] == "langgraph":
-                raise ValueError("`namespace` must not begin with 'langgraph': stores reserve that label")
+        if self.namespace == ():
+            raise ValueError("`namespace` needs at least one label, got ()")
+        for label in self.namespace or ():
+            if not label or "." in label:
+                raise ValueError(
+                    f"the labels of `namespace` must be non-empty text without dots, got {label!r}; "
+                    "pass such a value as a field: ('{user_id}',) and context=Context(user_id=...)"
+                )
+            # Otherwise a misspelt field would make all users share one memory.
+            if set("{}") & set(FIELD.sub("", label)):
+                raise ValueError(f"a field of `namespace` must be a name in braces, such as {{user_id}}, got {label!r}")
+        if self.namespace is not None and self.namespace[0] == "langgraph":
+            raise ValueError("`namespace` must not begin with 'langgraph': stores reserve that label")
         return self
 
 
