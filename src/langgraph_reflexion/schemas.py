@@ -112,7 +112,8 @@ class Failure(Value):
     """The tool that failed, if it was a tool."""
     error_class: ErrorClass | None = None
     """The kind of error, for a `tool_error`."""
-    fingerprint: str = Field(default="", description="The same for the same mistake on another instance.")
+    fingerprint: str = ""
+    """The same for the same mistake on another instance."""
     repeats: int = 1
     """How often this mistake has now happened in the run."""
 
@@ -137,8 +138,10 @@ class Verdict(Value):
     """Scores of single aspects, by name."""
     feedback: str = ""
     """What the next attempt should know."""
-    check: str = Field(default="", description="The name of the check.")
-    edited: str | None = Field(default=None, description="The answer as edited by a person, if it was.")
+    check: str = ""
+    """The name of the check."""
+    edited: str | None = None
+    """The answer as edited by a person, if it was."""
 
     @model_validator(mode="before")
     @classmethod
@@ -288,7 +291,8 @@ class Outcome(Value):
     """The value of `response_format` as plain JSON data."""
     score: float | None = None
     """Its score, if it was judged."""
-    reason: str = Field(default="", description="Why the run stopped, in a sentence.")
+    reason: str = ""
+    """Why the run stopped, in a sentence."""
     attempts: list[Attempt] = Field(default_factory=list)
     """All attempts, in order."""
     failures: list[Failure] = Field(default_factory=list)
@@ -299,7 +303,8 @@ class Outcome(Value):
     """Ids of the lessons that the run was shown."""
     lessons_written: list[str] = Field(default_factory=list)
     """Ids of the lessons that it wrote."""
-    memory: str = Field(default="", description="Why all matching lessons were held back, if they were.")
+    memory: str = ""
+    """Why all matching lessons were held back, if they were."""
     usage: Spending = Spending()
     """Tokens and model calls. Those of reflections and of a guard are only in `usage.reflection`."""
     seconds: float = 0.0
@@ -367,7 +372,8 @@ class Lesson(Value):
     """Whether it is new, active, on probation or no longer shown."""
     confidence: float | None = Field(default=None, ge=0, le=100)
     """How sure the reflection was, from 0 to 100."""
-    sources: list[str] = Field(default_factory=list, description="Ids of the episodes it is based on.")
+    sources: list[str] = Field(default_factory=list)
+    """Ids of the episodes it is based on."""
     shown: Count = 0
     """How many finished runs were shown it."""
     wins: Count = 0
@@ -411,16 +417,18 @@ class Episode(Value):
     """Whether the answer was accepted. `None` if nothing judged it."""
     score: float | None = None
     """The score of the answer."""
-    shown: list[str] = Field(default_factory=list, description="Ids of the lessons the run was shown.")
-    withheld: list[str] = Field(default_factory=list, description="Ids of the lessons withheld from the run.")
-    written: list[str] = Field(default_factory=list, description="Ids of the lessons it wrote and then used.")
-    failed: list[str] = Field(
-        default_factory=list, description="Ids of lessons, shown or written, whose own failure came back afterwards."
-    )
-    recalled_at: dict[str, int] = Field(
-        default_factory=dict, description="The step when each lesson was recalled; 0 at the start."
-    )
-    memory: str = Field(default="", description="Why all matching lessons were held back, if they were.")
+    shown: list[str] = Field(default_factory=list)
+    """Ids of the lessons the run was shown."""
+    withheld: list[str] = Field(default_factory=list)
+    """Ids of the lessons withheld from the run."""
+    written: list[str] = Field(default_factory=list)
+    """Ids of the lessons it wrote and then used."""
+    failed: list[str] = Field(default_factory=list)
+    """Ids of lessons, shown or written, whose own failure came back afterwards."""
+    recalled_at: dict[str, int] = Field(default_factory=dict)
+    """The step when each lesson was recalled; 0 at the start."""
+    memory: str = ""
+    """Why all matching lessons were held back, if they were."""
     failures: list[Failure] = Field(default_factory=list)
     """What failed in the run."""
     reflections: list[Reflection] = Field(default_factory=list)
@@ -432,4 +440,5 @@ class Episode(Value):
     """The outcome's status."""
     stop_reason: StopReason = "unchecked"
     """The outcome's stop reason."""
-    prompts: dict[str, str] = Field(default_factory=dict, description="A hash of each file of the caller's `prompts`.")
+    prompts: dict[str, str] = Field(default_factory=dict)
+    """A hash of each file of the caller's `prompts`."""
