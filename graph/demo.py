@@ -20,10 +20,7 @@ TASK = (
     "Find one hour for the planning meeting on Tuesday 2026-03-03: it starts on the hour, "
     "strictly after 09:00, and ends by 14:00."
 )
-ALIKE = (
-    "Find one hour for the budget meeting on Tuesday 2026-03-10: it starts on the hour, "
-    "strictly after 09:00, and ends by 14:00."
-)
+ALIKE = TASK.replace("planning", "budget").replace("2026-03-03", "2026-03-10")
 BUSY = ((540, 570), (600, 660), (720, 750), (780, 840))
 """In minutes of the day: 09:00-09:30, 10:00-11:00, 12:00-12:30, 13:00-14:00."""
 

@@ -36,11 +36,8 @@ def check_settings(
     check_instance(MemoryPolicy, memory, "memory")
     if isinstance(memory.guard, str):
         model_named(memory.guard)  # a wrong name is refused here, and not at the first lesson
-    for setting, value, kind in (
-        ("store", store, BaseStore),
-        ("name", name, str),
-        ("context_schema", context_schema, type),
-    ):
+    optional = (("store", store, BaseStore), ("name", name, str), ("context_schema", context_schema, type))
+    for setting, value, kind in optional:
         if value is not None:
             check_instance(kind, value, setting)
     if checkpointer is not None and not isinstance(checkpointer, bool):

@@ -114,15 +114,8 @@ def create_trial_graph(
         memory=AgentMemory(memory, name, store, now, prompts=prompt_files),
         budget=Budget(limits.model_copy(update=counted), now),
     )
-    return _compile(
-        parts,
-        trial,
-        only_unexplained=names_mistakes,
-        context_schema=context_schema,
-        checkpointer=checkpointer,
-        store=store,
-        name=name,
-    )
+    settings = {"context_schema": context_schema, "checkpointer": checkpointer, "store": store, "name": name}
+    return _compile(parts, trial, only_unexplained=names_mistakes, **settings)
 
 
 def _compile(parts: Parts, trial: Trial, *, only_unexplained: bool, **settings: Any) -> Graph:

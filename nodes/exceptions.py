@@ -8,13 +8,7 @@ import time
 from contextlib import suppress
 from typing import Any, Literal
 
-from langchain_core.exceptions import (
-    ContextOverflowError,
-    ModelAuthenticationError,
-    ModelInvalidRequestError,
-    ModelNotFoundError,
-    ModelPermissionDeniedError,
-)
+from langchain_core import exceptions
 
 from langgraph_reflexion.driver import OutOfTimeError
 from langgraph_reflexion.nodes.models.transcript import bounded
@@ -30,10 +24,10 @@ FIRST_PAUSE = 0.25
 """Seconds before the first retry if the server names no time. Doubled before each further retry."""
 
 _WRONG_SETTING = (
-    ModelAuthenticationError,
-    ModelPermissionDeniedError,
-    ModelNotFoundError,
-    ModelInvalidRequestError,
+    exceptions.ModelAuthenticationError,
+    exceptions.ModelPermissionDeniedError,
+    exceptions.ModelNotFoundError,
+    exceptions.ModelInvalidRequestError,
     ImportError,
 )
 _WRONG_SETTING_STATUS = {400, 401, 403, 404, 405, 422}
@@ -69,7 +63,7 @@ client while the server loads the model, and OpenAI's error code."""
 def model_fault(error: BaseException) -> ModelFault:
     """Whether a model's exception needs a shorter prompt, needs a person, or ends the run."""
     status = status_of(error)
-    if isinstance(error, ContextOverflowError) or getattr(error, "code", None) == "context_length_exceeded":
+    if isinstance(error, exceptions.ContextOverflowError) or getattr(error, "code", None) == "context_length_exceeded":
         return "overflow"
     # A model in this process raises without a status. A rate limit's message may mention too many tokens too.
     # A client of a provider raises a `TypeError` for a parameter that it does not have.

@@ -66,14 +66,8 @@ def _run_one(parts: Parts, to_run: CallToRun, state: State | None, config: Runna
         return {"messages": [blocked_message(call, to_run["blocked"])]}
     injected = view.select(state or values_now(config, view.fields)) if tools.needs_state(name) else {}
     tools.check_injected(name, injected, config)
-    result = yield from run_call(
-        parts,
-        call,
-        tools.node.tools_by_name.get(name),
-        tools.run(call, injected, config),
-        partial(_seconds_left, parts, to_run, config),
-        may_retry=not was_resumed(config),
-    )
+    tool, wait = tools.node.tools_by_name.get(name), tools.run(call, injected, config)
+    result = yield from run_call(parts, call, tool, wait, partial(_seconds_left, parts, to_run, config), config)
     return _update_for(view, call, result, config, edited=to_run["edited"])
 
 
@@ -83,14 +77,13 @@ def run_call(
     tool: BaseTool | None,
     wait: Wait,
     seconds_left: Callable[[], float | None],
-    *,
-    may_retry: bool,
+    config: RunnableConfig,
 ) -> Waits[Any]:
     """The result of a call, or the exception after the last retry. `seconds_left` returns the seconds left of the run.
 
     A result that the caller's check of this tool rejects becomes an error message. It is not retried.
     """
-    attempt, run_limits = 0, parts.budget.limits
+    attempt, run_limits, may_retry = 0, parts.budget.limits, not was_resumed(config)
     while True:
         try:
             result = yield wait.within(run_limits.tool_timeout, seconds_left())
@@ -207,13 +200,13 @@ def _refusal(call: ToolCall, results: list[Any], config: RunnableConfig) -> Tool
             continue
         if command.graph == Command.PARENT and not has_parent(config):
             why = "Refused: the tool hands over to a parent graph, but this agent has none."
-            return error_message(call, why, "exception")
-        if command.graph != Command.PARENT and command.goto:
+        elif command.graph != Command.PARENT and command.goto:
             why = "Refused: a tool may update the state, but it may not choose the next node with `goto`."
-            return error_message(call, why, "exception")
-        if "__root__" in dict(command._update_as_tuples()):
+        elif "__root__" in dict(command._update_as_tuples()):
             why = f"Refused: the tool's `Command` updates the state with {command.update!r:.200}, which names no field."
-            return error_message(call, why, "exception")
+        else:
+            continue
+        return error_message(call, why, "exception")
     return None
 
 

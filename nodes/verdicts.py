@@ -90,12 +90,10 @@ class NamedCheck:
         """The return value of a check as a verdict."""
         if hasattr(result, "item") and getattr(result, "shape", None) == ():
             result = result.item()  # a numpy scalar
-        if result is None:
-            return Verdict(passed=True, check=self.name)
+        if result is None or isinstance(result, bool):
+            return Verdict(passed=result is not False, check=self.name)
         if isinstance(result, Verdict):
             return truncated(result if result.check else result.model_copy(update={"check": self.name}))
-        if isinstance(result, bool):
-            return Verdict(passed=result, check=self.name)
         if isinstance(result, (Real, Decimal)):
             return Verdict(score=float(result), check=self.name)
         if isinstance(result, str):

@@ -113,9 +113,8 @@ class ReadingTools:
             for part in _parts(path):
                 if _is_database_in_use(at, part):
                     raise RefusedError("it is a database in use")
-                inner = os.open(
-                    part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, dir_fd=at
-                )
+                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+                inner = os.open(part, flags, dir_fd=at)
                 os.close(at)
                 at = inner
             about = os.fstat(at)

@@ -279,10 +279,8 @@ def _finish_reasons(reply: BaseMessage) -> set[str]:
     """
     metadata = reply.response_metadata or {}
     details = metadata.get("incomplete_details")
-    names = [
-        details.get("reason") if isinstance(details, dict) else None,
-        *(metadata.get(name) for name in _FINISH_REASON_FIELDS),
-    ]
+    incomplete = details.get("reason") if isinstance(details, dict) else None
+    names = [incomplete, *map(metadata.get, _FINISH_REASON_FIELDS)]
     reasons = [_REPEATED.sub(r"\1", name.lower()) for name in names if isinstance(name, str)]
     return {name.rpartition(".")[2] for name in reasons}
 

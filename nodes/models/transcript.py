@@ -264,7 +264,7 @@ def run_transcript(messages: Sequence[AnyMessage], start: int, limit: int) -> st
 
 def transcript(messages: Sequence[AnyMessage], limit: int, label: str = "m") -> str:
     """The conversation as text for a reflection or a check, cut to a number of tokens, largest observations first."""
-    short = shortened(list(messages), limit)
+    short = shortened(messages, limit)
     if sum(count_tokens(readable(message)) for message in short) > limit:
         short = shortened(messages, limit, harder=True)
     lines = []

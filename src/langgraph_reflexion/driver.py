@@ -128,14 +128,10 @@ def call_function(what: str, function: Callable[..., Any], *args: Any) -> Wait:
     `what` names an async function in the error that `invoke` raises. The user sees nothing of a model that it calls.
     """
 
-    def refuse() -> Any:
-        raise NeedsAsyncError(what)
-
-    silent = partial(changed_config, silent_config)
-    if is_async(function):
-        return Wait(refuse, lambda: function(*args)).inside(silent)
-    wait = in_thread(lambda: function(*args), own=True)
-    return Wait(lambda: sync_result(what, wait.call()), lambda: await_result(wait.acall())).inside(silent)
+    call = partial(function, *args)
+    acall = call if is_async(function) else in_thread(call, own=True).acall
+    wait = Wait(lambda: sync_result(what, call()), lambda: await_result(acall()))
+    return wait.inside(partial(changed_config, silent_config))
 
 
 def in_thread(function: Callable[[], Any], *, own: bool = False) -> Wait:
@@ -164,11 +160,9 @@ def start_thread(function: Callable[[], T]) -> Future[T]:
         if not future.set_running_or_notify_cancel():
             return
         try:
-            result: Any = context.run(function)
+            future.set_result(context.run(function))
         except BaseException as error:  # noqa: BLE001 — passed on through the future
             future.set_exception(error)
-        else:
-            future.set_result(result)
 
     threading.Thread(target=run, daemon=True).start()
     return future

@@ -53,7 +53,6 @@ from langgraph_reflexion.middleware.state import (
 from langgraph_reflexion.nodes.begin import begin
 from langgraph_reflexion.nodes.budget import Budget
 from langgraph_reflexion.nodes.finish import end_message, finish
-from langgraph_reflexion.nodes.host import was_resumed
 from langgraph_reflexion.nodes.models.choice import FixedModel, ModelLike, model_for, tool_name
 from langgraph_reflexion.nodes.models.protocols import Native
 from langgraph_reflexion.nodes.parts import Actor, AgentMemory, Parts, Reflector
@@ -277,14 +276,11 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         blocked = run["blocked"].get(key_of(call["name"], call["args"])) if run.get("blocked") else None
         if blocked is not None:
             return blocked_message(call, blocked["result"])
-        result = yield from run_call(
-            parts,
-            call,
-            request.tool,
-            either(handler, handler, request),
-            lambda: parts.budget.seconds_left(run) if run else None,
-            may_retry=not was_resumed(config),
-        )
+
+        def seconds_left() -> float | None:
+            return parts.budget.seconds_left(run) if run else None
+
+        result = yield from run_call(parts, call, request.tool, either(handler, handler, request), seconds_left, config)
         if isinstance(result, Exception):
             return message_of_error(call, result)
         return cast("ToolMessage | Command[Any]", without_outcome(map_messages(result, mark_as_tool_error)))
