@@ -110,7 +110,7 @@ def model_choice(
     """The agent's models, with what its protocol binds to them. A caller's own parser leaves a model as it is."""
     known = toolbox.node.tools_by_name
     if not isinstance(protocol, Native):
-        return ModelChoice(model, None if isinstance(protocol, Parser) else (), known=known)
+        return ModelChoice(model, None if isinstance(protocol, Parser) else (), None, known)
     specs = (*toolbox.offered, *protocol.offered())
 
     def format_binding(model: Model) -> dict[str, Any]:

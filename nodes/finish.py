@@ -56,11 +56,7 @@ class Ending(NamedTuple):
 
 
 def finish(
-    parts: Parts,
-    state: State,
-    config: RunnableConfig,
-    *,
-    after_run: Callable[[Any, RunnableConfig], Waits[Any]] | None = None,
+    parts: Parts, state: State, config: RunnableConfig, *, after_run: Callable[..., Waits[Any]] | None = None
 ) -> Waits[Update | Command[Any]]:
     """The last update of a run, or after a handoff the `Command` for the parent graph.
 

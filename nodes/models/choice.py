@@ -35,11 +35,7 @@ class ModelChoice:
     """The models of an agent, prepared once with its tools. `select` returns the one for a run."""
 
     def __init__(
-        self,
-        model: Any,
-        tools: ToolSpecs | None = (),
-        format_binding: FormatBinding | None = None,
-        known: Collection[str] = (),
+        self, model: Any, tools: ToolSpecs | None, format_binding: FormatBinding | None, known: Collection[str]
     ) -> None:
         """`tools` are bound to the selected model. With None nothing is bound. `known` are the names of all tools."""
         self._tools, self._format_binding, self._known = tools, format_binding, known
