@@ -49,12 +49,13 @@ class Routes:
         `reflect`."""
         turn, answers = last_turn(state["messages"])
         pending = pending_decision(state)
-        is_answer = pending is not None and pending["action"] != "ask_user"
-        # Calls of an earlier turn are open next to an answer only if an edit removed their results.
-        if (calls := open_calls(turn, answers)) and not is_answer:
-            return self._towards_tools(state, calls)
-        if pending is not None:
+        if pending is not None:  # also next to the calls of an earlier turn, if an edit removed their results
             return "ask" if pending["action"] == "ask_user" else "check"
+        if calls := open_calls(turn, answers):
+            if self.budget.steps_left(state) < STEPS_FOR_TOOLS:
+                return "wrap_up"
+            needs_approval = any(may_need_approval(call, self.tools.approve, state) for call in calls)
+            return "ask" if needs_approval else self._sends(state, calls)
         if edited_answer(state) is not None:
             return "check"
         if state["stop"]:
@@ -63,15 +64,6 @@ class Routes:
             may = self.budget.may_reflect(state) and self.budget.exhausted(state) is None
             return "reflect" if may else "wrap_up"
         return "wrap_up" if self.budget.exhausted(state) else "decide"
-
-    def _towards_tools(self, state: RouteState, calls: Sequence[ToolCall]) -> str | list[Send]:
-        if pending_decision(state) is not None:
-            return "ask"
-        if self.budget.steps_left(state) < STEPS_FOR_TOOLS:
-            return "wrap_up"
-        if any(may_need_approval(call, self.tools.approve, state) for call in calls):
-            return "ask"
-        return self._sends(state, calls)
 
     def _sends(self, state: RouteState, calls: Sequence[ToolCall]) -> list[Send]:
         """One task per call, so that a pause or a failure in one call never runs another one twice."""
@@ -123,9 +115,8 @@ class Routes:
         if state["failure"] is None or self.budget.steps_left(state) < STEPS_TO_WRAP_UP:
             return "finish"
         attempts = state["attempts"]
-        if not self.budget.is_improving(attempts) or len(attempts) >= self.budget.limits.max_attempts:
-            return "wrap_up"
-        if self.budget.exhausted(state):
+        may_go_on = self.budget.is_improving(attempts) and len(attempts) < self.budget.limits.max_attempts
+        if not may_go_on or self.budget.exhausted(state):
             return "wrap_up"
         explained = self.only_unexplained and mistakes(attempts[-1].verdicts, self.budget.limits.success_score)
         return "reflect" if self.budget.may_reflect(state) and not explained else self.answer_node
