@@ -164,16 +164,11 @@ def _after_run(mode: Any, model: Any, parts: Parts) -> AfterRun | None:
         return None
     is_mapping = isinstance(model, Mapping)
     models = {name: _without_tools(inner) for name, inner in model.items()} if is_mapping else _without_tools(model)
-    return AfterRun(
-        AuditSettings(
-            create_reflexion_agent,
-            models,
-            memory=parts.memory,
-            prompts=parts.actor.prompts,
-            protocol="json" if isinstance(parts.actor.protocol, Json) else "auto",
-            in_agent=True,
-        )
+    prompts, protocol = parts.actor.prompts, "json" if isinstance(parts.actor.protocol, Json) else "auto"
+    settings = AuditSettings(
+        create_reflexion_agent, models, memory=parts.memory, prompts=prompts, protocol=protocol, in_agent=True
     )
+    return AfterRun(settings)
 
 
 def _without_tools(model: Any) -> Any:

@@ -128,8 +128,7 @@ class AgentMemory:
                 "No memory for this run: neither context nor `configurable` fills every field of the namespace %s",
                 self.policy.namespace,
             )
-            return None
-        return [*namespace]
+        return None if namespace is None else [*namespace]
 
     def book(self, state: Any, config: RunnableConfig, *, writing: bool = False) -> LessonBook | None:
         """The book of this run. None if it has no memory, or if the policy forbids reading (or `writing`)."""

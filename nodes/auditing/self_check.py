@@ -55,14 +55,8 @@ def observe_and_self_check(parts: Parts, state: State, config: RunnableConfig) -
     meter = Meter()
     check = yield from _ask(parts, after, config, model, meter)
     update["tally"] = budget.tally(state, reflecting=meter.spent)
-    emit(
-        config,
-        "self_check",
-        step=state["tally"]["steps"],
-        run_id=state["about"]["id"],
-        check=check.model_dump(mode="json") if check is not None else None,
-        usage=meter.spent.model_dump(),
-    )
+    step, found, usage = state["tally"]["steps"], check and check.model_dump(mode="json"), meter.spent.model_dump()
+    emit(config, "self_check", step=step, run_id=state["about"]["id"], check=found, usage=usage)
     if check is None:
         return update
     note = yield in_thread(lambda: _consequence(parts, after, check, foreign_in(parts, after)), own=True)

@@ -8,15 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
-from langchain_core.messages import (
-    AIMessage,
-    AnyMessage,
-    BaseMessage,
-    HumanMessage,
-    ToolCall,
-    ToolMessage,
-    convert_to_messages,
-)
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage, convert_to_messages
 
 from langgraph_reflexion.state import is_persons_reply
 from langgraph_reflexion.text.json_text import valid_text, without_thinking
@@ -44,13 +36,10 @@ EARLIER_TOKENS = 1_000
 LATEST = 20
 """Messages before a run that may be shown: as many as fit into these tokens if they are short."""
 _TAG_OF = r"<(?=[^\w!-.:-\[\]-~]*(?:{})\b)"  # also with signs between that no reader sees, but not `<=` or `<-`
-_TAG = re.compile(
-    _TAG_OF.format(
-        "task|decision|failure|transcript|earlier|attempts|lessons?|patch|hint|answer|feedback|tools|instructions|observations"
-    ),
-    re.IGNORECASE,
-)
-_TAG_IN_RUN = re.compile(_TAG_OF.format("failure|lessons?|patch|hint"), re.IGNORECASE)
+_IN_RUN = "failure|lessons?|patch|hint"
+_ELSEWHERE = "task|decision|transcript|earlier|attempts|answer|feedback|tools|instructions|observations"
+_TAG = re.compile(_TAG_OF.format(f"{_IN_RUN}|{_ELSEWHERE}"), re.IGNORECASE)
+_TAG_IN_RUN = re.compile(_TAG_OF.format(_IN_RUN), re.IGNORECASE)
 """A tag of what the agent itself says to the model in a run."""
 
 
@@ -179,7 +168,7 @@ def answer_to(call: Mapping[str, Any], text: str, **fields: Any) -> ToolMessage:
     return ToolMessage(text, tool_call_id=call["id"], name=call["name"] or None, **fields)
 
 
-def call_text(call: ToolCall) -> str:
+def call_text(call: Mapping[str, Any]) -> str:
     """A call as text: `name(arguments)`."""
     return f"{call['name']}({call['args']})"
 
