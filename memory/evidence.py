@@ -264,7 +264,8 @@ class Evidence:
         return {
             **{name: counts[name] for name in COUNTS},
             "type": "whole",  # the name of a snapshot in the store
-            **self._listed_runs(),
+            "earlier": {**self.earlier},
+            "runs": list(self.runs),
             "sources": list(self.sources),
             "changes": [change_value(change) for change in self.changes],
         }
@@ -288,11 +289,7 @@ class Evidence:
         the most runs, so it contains what the others contain.
         """
         many = sum(self.counts.values())
-        return f"sum/{at}/{many:010d}", {"type": "sum", "at": at, **self._listed_runs()}
-
-    def _listed_runs(self) -> dict[str, Any]:
-        """The runs as `_read_runs` reads them."""
-        return {"earlier": {**self.earlier}, "runs": list(self.runs)}
+        return f"sum/{at}/{many:010d}", {"type": "sum", "at": at, "earlier": {**self.earlier}, "runs": list(self.runs)}
 
 
 def runs_in(

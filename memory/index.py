@@ -122,7 +122,7 @@ class Index:
         self.items: dict[str, Item] = {}
         self.entries: dict[str, Entry] = {}
         self.noise: dict[str, float] = {}
-        """The similarity that the store's embedding model finds between each lesson and unrelated texts, at most."""
+        """How similar each lesson is to unrelated texts by the store's embedding model: measured, or an upper bound."""
         self._by_word: dict[str, set[str]] = {}
         self._by_task_word: dict[str, set[str]] = {}
         """The lessons that were taught by a task with this word."""
