@@ -31,7 +31,8 @@ LENGTHS = {"text": MAX_READ, "topic": 64, "tags": 64}
 _EMOTION = lazy_pattern(
     r"!{2,}|\b(?:sorry|asham|awful|disappointing|dumb|embarrass|frustrating|horribl|idiot|oops|regrettabl|stupid|terribl"
     r"|unfortunate)|\b(?:argh|damn|(?-i:[Ss]ad)(?![ -]path)|ugh|what a shame)\b"
-    r"|\b(?:i|we|my|our)\b[^.;!?]{0,30}\b(?:apolog|disappoint|frustrat|regret)"
+    r"|\b(?:i|we|my|our)\b[^.;!?]{0,30}\b(?:apologi|disappoint|frustrat|regret)"
+    r"|(?:^|[.;!?] )(?:apologies|regretfully)\b"
     r"|抱歉|对不起|遗憾|愚蠢|后悔|难过|失望|糟糕",
     re.IGNORECASE,
 )
@@ -45,7 +46,7 @@ _CHARACTER = lazy_pattern(
 )
 _FAULTY = r"(?:rejected|refused|wrong|incorrect|incomplete|empty|missing|too \w+|not \w+)\b"
 _STORY = lazy_pattern(
-    r"\bin this (?:task|run|conversation|attempt|problem)\b|\bthis time\b|(?:^|[.;!?] )in this case\b"
+    r"\bin this (?:task|run|conversation|attempt|problem)\b|\bthis time\b|\bin this case\b(?! *(?:$|[.;!?]))"
     r"|\b(?:the|this) (?:task|question|problem) (?:was|asked|is about|asks)\b"
     r"|\bthe user (?:asked|wanted|said|requested)\b"
     r"|\b(?:the|my|our) (?:previous|first|last|earlier) (?:attempt|answer|run|try) (?:was|failed|did)\b"
