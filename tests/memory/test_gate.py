@@ -110,7 +110,7 @@ BAD = [
     ("You are too hasty with time zones.", "character"),
     ("我太粗心了，没有检查时区。", "character"),
     ("In this task the slot had to be checked.", "retelling"),
-    ("I looked it up, but in this case the slot was busy.", "retelling"),
+    ("Check the slot, because in this case it was busy.", "retelling"),
     ("The user asked for a slot that was busy.", "retelling"),
     ("Book rooms for Quibbleton early.", "Quibbleton"),
     ("Offer 2031-03-04 where a slot is wanted.", "2031-03-04"),
