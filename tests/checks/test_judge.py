@@ -146,6 +146,14 @@ def test_the_dimensions_of_the_satisfaction_form_are_read_from_a_judge_that_was_
     assert {name: dimension.score for name, dimension in verdict.dimensions.items()} == scores
 
 
+@pytest.mark.req("E5")
+def test_a_word_that_names_a_dimension_is_no_dimension_if_a_judge_that_was_not_asked_for_it_gives_no_score():
+    verdict = read_verdict('{"passed": false, "reason": "No year.", "clarity": "Too vague."}')
+    assert (verdict.passed, verdict.issues, verdict.dimensions) == (False, [], {})
+    alone = read_verdict('{"accuracy": {"score": 90, "reason": "It is right."}}')
+    assert (alone.score, alone.feedback) == (90, "It is right.")
+
+
 def test_a_verdict_without_a_fault_has_no_issues():
     assert read_verdict(FINE).issues == []
 

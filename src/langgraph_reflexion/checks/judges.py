@@ -256,9 +256,9 @@ def read_verdict(text: str, success_score: float = 80, dimensions: Iterable[str]
     """Parse a judge's reply. If it cannot be parsed or contradicts itself, the verdict is empty.
 
     An acceptance with a score below `success_score` gets an issue that says so. The named `dimensions` and our own may
-    also be top-level keys.
+    also be top-level keys, of our own those with a score.
     """
-    named = {fold_key(name) for names in (dimensions, *DIMENSIONS.values()) for name in names}
+    named = {fold_key(name) for name in dimensions}
     try:
         objects = [found for found in values_in(without_thinking(text)) if isinstance(found, Parsed)]
     except UnreadableError as fault:
@@ -293,7 +293,12 @@ def _fields(value: Any, dimensions: Set[str]) -> dict[str, Any]:
     names = (*ACCEPTANCE, *FEEDBACK, *ISSUES, "score", "dimensions")
     own = dimensions - set(map(fold_key, names))
     given = value if isinstance(value, dict) else {}
-    beside = {key: item for key, item in given.items() if fold_key(key) in own}
+    ours = {fold_key(name) for known in DIMENSIONS.values() for name in known}
+    beside = {
+        key: item
+        for key, item in given.items()
+        if fold_key(key) in own or (fold_key(key) in ours and _read_dimensions({key: item})[0])
+    }
     fields: dict[str, Any] = {"dimensions": beside, **fields_in(given, names)}
     return fields if any(name in fields for name in (*ACCEPTANCE, "score")) else {}
 
