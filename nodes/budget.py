@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import accumulate
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
@@ -81,8 +82,7 @@ class Budget:
     def is_improving(self, attempts: Sequence[Attempt]) -> bool:
         """Whether the scores still improve. False once too many attempts in a row gained too little over the best."""
         scores, stalled = [attempt.score for attempt in attempts if attempt.score is not None], 0
-        for i, score in enumerate(scores[1:], 1):
-            best = max(scores[:i])
+        for best, score in zip(accumulate(scores, max), scores[1:], strict=False):
             stalled = stalled + 1 if (score - best) / max(best, 1.0) < self.limits.min_improvement else 0
         return stalled < self.limits.stalled_attempts or len(attempts) < 3
 
