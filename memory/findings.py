@@ -72,6 +72,7 @@ def is_sound(value: Any) -> bool:
         and all(isinstance(value.get(name), str) for name in (*PROSE, "id", "session", "at", "group", "status"))
         and isinstance(value.get("order"), int)
         and isinstance(value.get("evidence"), list)
+        and isinstance(value.get("tool", ...), str | None)
     )
 
 

@@ -90,7 +90,13 @@ def test_a_run_recorded_twice_is_kept_once(on, notebook):
 def test_reopening_shows_the_same_and_damaged_records_are_left_out(on, store, notebook, caplog):
     notebook.add(on.FINDING, "one")
     (item,) = [one for one in store.search((*on.NAMESPACE, "notebook"), limit=9) if one.value.get("category")]
-    damaged = {"junk": {"foo": 1}, "half": {**item.value, "category": 7}, "none": {}, "moved": item.value}
+    damaged = {
+        "junk": {"foo": 1},
+        "half": {**item.value, "category": 7},
+        "none": {},
+        "tool": {**item.value, "tool": 7},
+        "moved": item.value,
+    }
     for key, value in damaged.items():
         store.put(item.namespace, key, value)
     with caplog.at_level(logging.WARNING):
