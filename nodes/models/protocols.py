@@ -128,7 +128,8 @@ def _control_tool(name: str) -> BaseTool:
 
 
 _WRITTEN_CALL = re.compile(
-    r"^[^\w\n]*Action(?: ?\d+)?\s*:[\s`*\"'-]*(\w[\w .-]{0,63}?)[`*\"']*((?<! )\(|\s*[\[{]|\s*$)",
+    r"^[^\w\n]*Action(?: ?\d+)?\s*:[\s`*\"'-]*(\w[\w .-]{0,63}?)[`*\"']*"
+    r"((?<! )\(|\s*[\[{]|\s*\((?=[\"'{)]|\w+\s?=)|\s*$)",  # not a bracket with a remark after the name
     re.IGNORECASE | re.MULTILINE,
 )
 _CALL_MARKS = re.compile(r"```(?:json)?|</tool_call>")

@@ -47,6 +47,8 @@ SIGNALS_OF_THE_LOOP: list[tuple[Signal, list[Any], dict[str, int]]] = [
         ("Thought: I look it up.\nAction: Search[Tuesday]", ["parse_error"]),
         ("Action 1: search(query='Tuesday')", ["parse_error"]),
         ("**Action:** search[Tuesday]", ["parse_error"]),
+        ('Action: search ("Tuesday")', ["parse_error"]),
+        ("Action: `search` (query=Tuesday)", ["parse_error"]),
         ("Action: search\nAction Input: Tuesday", ["parse_error"]),
         (
             'I look it up.\n<tool_call>\n{"name": "search", "arguments": {"query": "Tuesday"}}\n</tool_call>',
