@@ -151,9 +151,16 @@ def create_reflexion_agent(
         response_format=answer_format,
         tool_checks=named_tool_checks(tool_checks, toolbox.node.tools_by_name),
     )
-    learn, self_checks = _after_run(self_reflection, model, parts), self_reflection in ("inline", "both")
-    settings = {"context_schema": context_schema, "checkpointer": checkpointer, "store": store, "name": name or AGENT}
-    return _compile(parts, learn, self_checks=self_checks, state_schema=state_schema, **settings)
+    return _compile(
+        parts,
+        _after_run(self_reflection, model, parts),
+        self_checks=self_reflection in ("inline", "both"),
+        state_schema=state_schema,
+        context_schema=context_schema,
+        checkpointer=checkpointer,
+        store=store,
+        name=name or AGENT,
+    )
 
 
 def _after_run(mode: Any, model: Any, parts: Parts) -> AfterRun | None:

@@ -114,8 +114,15 @@ def create_trial_graph(
         memory=AgentMemory(memory, name, store, now, prompts=prompt_files),
         budget=Budget(limits.model_copy(update=counted), now),
     )
-    settings = {"context_schema": context_schema, "checkpointer": checkpointer, "store": store, "name": name}
-    return _compile(parts, trial, only_unexplained=names_mistakes, **settings)
+    return _compile(
+        parts,
+        trial,
+        only_unexplained=names_mistakes,
+        context_schema=context_schema,
+        checkpointer=checkpointer,
+        store=store,
+        name=name,
+    )
 
 
 def _compile(parts: Parts, trial: Trial, *, only_unexplained: bool, **settings: Any) -> Graph:

@@ -19,8 +19,8 @@ from langgraph_reflexion.nodes.models.calling import (
     Meter,
     ask,
     call_model,
-    metered,
     raise_control_flow,
+    with_handlers,
 )
 from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.nodes.models.prompt import with_failure_turn
@@ -159,7 +159,8 @@ def _convert(
     before = [*system, *as_text(paired(state["messages"]), object_of)]
     structured = response_format.structured(model)
     if structured is not None:
-        prompt, silent = [*before, HumanMessage(instruction)], metered(silent_config(config, run_name="shape"), meter)
+        prompt = [*before, HumanMessage(instruction)]
+        silent = with_handlers(silent_config(config, run_name="shape"), meter)
         try:
             value = yield from ask(structured, prompt, silent, seconds=budget.seconds_left(state), retries=retries)
         except Exception as fault:

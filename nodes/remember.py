@@ -17,7 +17,7 @@ from langgraph_reflexion.driver import Waits, default_config, either, in_thread
 from langgraph_reflexion.memory import Foreign, LessonBook, Written, refusal, topic_for
 from langgraph_reflexion.nodes.budget import came_back
 from langgraph_reflexion.nodes.host import emit_lesson
-from langgraph_reflexion.nodes.models.calling import Meter, metered
+from langgraph_reflexion.nodes.models.calling import Meter, with_handlers
 from langgraph_reflexion.nodes.models.prompt import failure_number
 from langgraph_reflexion.nodes.models.transcript import has_run, readable, texts_of_blocks
 from langgraph_reflexion.nodes.parts import Parts
@@ -258,7 +258,7 @@ class LessonWriter:
             book = LessonBook(InMemoryStore(), ("run",), memory.policy, memory.clock, prompts=memory.prompts)
         answer = state["attempts"][-1].answer if state["attempts"] else None
         add = either(book.add, book.aadd, lesson, task=_task_taught_by(state), answer=answer, foreign=self.foreign)
-        add = add.inside(partial(default_config, metered(self.config, self.meter)))
+        add = add.inside(partial(default_config, with_handlers(self.config, self.meter)))
         result: Written | None = yield from best_effort(self.parts, state, "remember", add, writing=True)
         if result is None or (only_for_run and result.action != "quarantined"):
             why = only_for_run or "the store failed"

@@ -26,7 +26,7 @@ from langgraph_reflexion.driver import (
     silent_config,
 )
 from langgraph_reflexion.nodes.exceptions import describe
-from langgraph_reflexion.nodes.models.calling import Meter, metered, raise_control_flow
+from langgraph_reflexion.nodes.models.calling import Meter, raise_control_flow, with_handlers
 from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.schemas import Origin, Run, Verdict
 from langgraph_reflexion.text.json_text import map_texts
@@ -77,7 +77,7 @@ class NamedCheck:
             wait = call_function(what, self.function, answer, run)
         try:
             # Its model calls stream no tokens to the user, and their cost is counted.
-            inside = wait.inside(lambda: changed_config(lambda config: metered(silent_config(config), meter)))
+            inside = wait.inside(lambda: changed_config(lambda config: with_handlers(silent_config(config), meter)))
             return self.read((yield inside.within(seconds)))
         except NeedsAsyncError:
             raise

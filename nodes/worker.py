@@ -32,7 +32,7 @@ from langgraph_reflexion.driver import (
     sync_result,
 )
 from langgraph_reflexion.nodes.host import as_runnable, checkpoints, remote_graph_config
-from langgraph_reflexion.nodes.models.calling import Meter, cut_off_by_provider, metered, refusal_in
+from langgraph_reflexion.nodes.models.calling import Meter, cut_off_by_provider, refusal_in, with_handlers
 from langgraph_reflexion.nodes.models.choice import Model, chat_models_in, plain
 from langgraph_reflexion.nodes.models.transcript import answer_of
 from langgraph_reflexion.schemas import Outcome
@@ -144,7 +144,7 @@ class Worker:
             config = remote_graph_config(config)
 
         def call() -> Any:
-            inside = metered(config, limit.meter, limit)
+            inside = with_handlers(config, limit.meter, limit)
             try:
                 with default_config(inside):
                     return sync_result(f"The worker {self.name!r}", runnable.invoke(given, inside))
@@ -154,7 +154,7 @@ class Worker:
                 raise
 
         async def acall() -> Any:
-            inside = metered(config, limit.meter, _AsyncCallCounter(limit))
+            inside = with_handlers(config, limit.meter, _AsyncCallCounter(limit))
             with default_config(inside):
                 return await runnable.ainvoke(given, inside)
 

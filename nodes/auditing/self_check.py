@@ -5,8 +5,6 @@ It may leave a note for the next decision, or ask for another plan. It writes no
 
 from __future__ import annotations
 
-from typing import Any
-
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, ConfigDict, Field
@@ -55,8 +53,14 @@ def observe_and_self_check(parts: Parts, state: State, config: RunnableConfig) -
     meter = Meter()
     check = yield from _ask(parts, after, config, model, meter)
     update["tally"] = budget.tally(state, reflecting=meter.spent)
-    step, found, usage = state["tally"]["steps"], check and check.model_dump(mode="json"), meter.spent.model_dump()
-    emit(config, "self_check", step=step, run_id=state["about"]["id"], check=found, usage=usage)
+    emit(
+        config,
+        "self_check",
+        step=state["tally"]["steps"],
+        run_id=state["about"]["id"],
+        check=check.model_dump(mode="json") if check is not None else None,
+        usage=meter.spent.model_dump(),
+    )
     if check is None:
         return update
     note = yield in_thread(lambda: _consequence(parts, after, check, foreign_in(parts, after)), own=True)
@@ -113,10 +117,18 @@ def _ask(parts: Parts, state: State, config: RunnableConfig, model: Model, meter
         left=_steps_left(parts, state),
     )
     schema = {**SelfCheck.model_json_schema(), "required": list(SelfCheck.model_fields)}
-    seconds, retries = parts.budget.seconds_left(state), parts.budget.limits.model_retries
-    options: dict[str, Any] = {"seconds": seconds, "retries": retries, "prompts": prompts, "silent_as": "self_check"}
     try:
-        reply = yield from ask_for_json(model, [HumanMessage(question)], config, "SelfCheck", schema, **options)
+        reply = yield from ask_for_json(
+            model,
+            [HumanMessage(question)],
+            config,
+            "SelfCheck",
+            schema,
+            prompts=prompts,
+            seconds=parts.budget.seconds_left(state),
+            retries=parts.budget.limits.model_retries,
+            silent_as="self_check",
+        )
     except Exception as fault:
         raise_control_flow(fault)
         if model_fault(fault) == "setting":

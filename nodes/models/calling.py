@@ -315,11 +315,6 @@ class Meter(BaseCallbackHandler):
             self.add(usage_of(first.message))
 
 
-def metered(config: RunnableConfig, meter: Meter, *others: BaseCallbackHandler) -> RunnableConfig:
-    """A config under which the meter counts the tokens of each model call."""
-    return with_handlers(config, meter, *others)
-
-
 def with_handlers(config: RunnableConfig, *handlers: BaseCallbackHandler) -> RunnableConfig:
     """The config with these callbacks. Others stay."""
     known = config.get("callbacks")

@@ -56,9 +56,18 @@ class Approval(Value):
 
 def tool_runtime(call: ToolCall, state: Any, config: RunnableConfig, **more: Any) -> ToolRuntime[Any, Any]:
     """What the caller's code may use during a call: the state as it sees it, the context, the store and the stream."""
-    runtime, same = runtime_of(config), ("context", "store", "stream_writer", "execution_info", "server_info")
-    fields = {**{name: getattr(runtime, name) for name in same}, **more}
-    return ToolRuntime(state=state, tool_call_id=call["id"], config=config, **fields)
+    runtime = runtime_of(config)
+    return ToolRuntime(
+        state=state,
+        tool_call_id=call["id"],
+        config=config,
+        context=runtime.context,
+        store=runtime.store,
+        stream_writer=runtime.stream_writer,
+        execution_info=runtime.execution_info,
+        server_info=runtime.server_info,
+        **more,
+    )
 
 
 @dataclass(frozen=True)

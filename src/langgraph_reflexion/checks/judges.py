@@ -24,7 +24,7 @@ from langgraph_reflexion.context import field_of
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.exceptions import describe
 from langgraph_reflexion.nodes.host import checkpoints, emit_step, remote_graph_config
-from langgraph_reflexion.nodes.models.calling import Meter, call_model, call_silently, metered, raise_control_flow
+from langgraph_reflexion.nodes.models.calling import Meter, call_model, call_silently, raise_control_flow, with_handlers
 from langgraph_reflexion.nodes.models.choice import ModelLike, model_for
 from langgraph_reflexion.nodes.models.response_format import ask_for_json
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced
@@ -194,7 +194,7 @@ def _ask_judge(
     schema: dict[str, Any] | None = None,
 ) -> Waits[str]:
     """The reply of a chat model or a graph. The prompt says what `schema` says, which some providers enforce."""
-    config = metered(_current_config(), meter)
+    config = with_handlers(_current_config(), meter)
     graph = unwrapped(model)
     if isinstance(graph, PregelProtocol):
         if isinstance(graph, Pregel):
