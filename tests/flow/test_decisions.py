@@ -68,7 +68,7 @@ def test_under_json_the_system_message_holds_the_rules_and_the_tools_schemas(run
     system = question.system
     assert system.startswith("You plan meetings.")
     assert system.count("exactly these five fields") == 1
-    assert "states no outside fact: facts come from observations" in system
+    assert "State no outside facts in it: facts come from observations." in system
     assert '"name": "search"' in system
     assert '"query"' in system
     assert question.tools == []

@@ -520,7 +520,7 @@ def test_with_approve_nothing_is_shown_until_a_person_approves_it() -> None:
 
 
 @pytest.mark.req("D2")
-def test_a_name_that_is_the_answer_or_stands_in_the_task_is_a_retelling() -> None:
+def test_a_name_that_is_the_answer_or_stands_in_the_task_restates_it() -> None:
     task = "Book a room for Amelia Hartley with the title 'Quarterly Budget Review'."
     assert book().add(Lesson(kind="rule", text="Book the room for Amelia first."), task=task).action == "refused"
     assert book().add(Lesson(kind="rule", text="Reply with Paris."), answer="Paris").action == "refused"
@@ -586,7 +586,7 @@ def test_the_verb_after_a_colon_in_the_task_is_no_name() -> None:
     assert book().add(verb, task=task).action == "added"
     name = Lesson(kind="rule", text="Amelia sends lengths in two units.")
     for named in (task, "Convert the lengths. From: Amelia, in the yard."):
-        assert book().add(name, task=named).reason == "it is a retelling of the task, it names 'Amelia'"
+        assert book().add(name, task=named).reason == "it restates the task: it names 'Amelia'"
 
 
 @pytest.mark.req("D2")
@@ -601,7 +601,7 @@ def test_a_german_noun_of_the_task_is_no_name_and_the_name_after_a_title_is(task
     noun = Lesson(kind="rule", text="Nenne eine Rechnung immer mit ihrer Nummer.")
     assert book().add(noun, task=task).action == "added"
     name = Lesson(kind="rule", text="Nenne Brandt immer mit der Nummer der Bestellung.")
-    assert book().add(name, task=task).reason == "it is a retelling of the task, it names 'Brandt'"
+    assert book().add(name, task=task).reason == "it restates the task: it names 'Brandt'"
 
 
 @pytest.mark.req("D2")
