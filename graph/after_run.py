@@ -31,16 +31,16 @@ def after_run(
     """Two auditors for finished runs: one for errors and missed opportunities, one for facts worth remembering.
 
     Use the result as a node of any graph, or pass it as `create_reflexion_agent(self_reflection=...)`.
-    `.audit(messages)` audits a transcript. An audit returns `score`, `findings`, `memories`, `forgotten`, and in
-    `failed` why an auditor gave no result.
+    `.audit(messages)` audits a transcript. An audit returns `score`, `findings`, `memories`, `forgotten` and
+    `failed`, which says why an auditor gave no result.
 
     Args:
         model: The auditors' model: a chat model, its name, or any other `model` that `create_reflexion_agent` takes.
         notebook: Where findings are saved. With neither this nor `memory`, an agent of this package uses its own
             memory.
         memory: Where memories are saved: a book, or a policy whose namespace is filled in for each run.
-        limits: Turns and deadline of each auditor. By default the error auditor has four turns. Or separate limits, as
-            `{"errors": Limits(...), "memories": Limits(...)}`.
+        limits: Turns and deadline of both auditors, or of each: `{"errors": Limits(...), "memories": Limits(...)}`. By
+            default, the error auditor has four turns and the memory auditor five.
         root: A folder that the auditors may read. Without one they have no tools.
         background: Return the answer first, and audit in the background. `.drain()` waits for unfinished audits.
         on_done: Called with the result when both auditors are done. An async function needs `ainvoke`.

@@ -92,12 +92,12 @@ def create_reflexion_agent(
 
     Args:
         model: A chat model, with or without bound settings or fallbacks; a name such as `openai:gpt-4o-mini`; a mapping
-            of names to models, selected by `Context.model`; or a function of (state, runtime).
+            of names to models, selected by `Context.model`; or a function that takes (state, runtime).
         tools: Functions, tools, a `ToolNode`, or a provider's built-in tools as dicts.
-        prompt: Text, a `SystemMessage`, or a function or `Runnable` of the state.
+        prompt: A string, a `SystemMessage`, or a function or `Runnable` that takes the state.
         checks: Functions of (answer, run) that return a `Verdict`, a bool, a score, a complaint or None.
         response_format: A pydantic model, TypedDict, dataclass or JSON schema for the answer.
-        reflector: Another model for reflections.
+        reflector: A separate model for reflections. Default: `model`.
         fallback: A model that is asked once for the best possible answer when a run cannot continue.
         controls: Which of `replan` and `ask_user` the model may use.
         approve: Names of tools that a person must approve first, or LangChain's mapping of names to settings
@@ -111,12 +111,12 @@ def create_reflexion_agent(
         prompts: A folder whose files replace the shipped prompts of the same name.
         state_schema: A TypedDict or pydantic model with additional fields for the state.
         context_schema: The class of the run's context: `Context` or your own class.
-        checkpointer: As for any graph.
+        checkpointer: As for any LangGraph graph.
         store: Where lessons are saved. Default: the running graph's store, else an in-memory store of the agent.
-        name: The name of the graph. Its messages carry it.
+        name: The name of the graph, which its messages carry. Lessons are saved under it.
         clock: A function that returns the current time as an aware datetime.
-        tool_checks: Functions of (result text, call) by tool name. They return what checks return. A rejected result is
-            a tool error.
+        tool_checks: Functions of (result text, call), by tool name. They return what checks return. A rejected result
+            is a tool error.
         hold_answers: Stream an answer only after it is accepted.
         system_prompt: Another name for `prompt`, as in `create_agent`.
     """
@@ -215,7 +215,7 @@ def _compile(parts: Parts, learn: AfterRun | None, *, self_checks: bool, **setti
     if learn is not None and waits:
         compiled.nodes["learn"].subgraphs = [learn.graph]  # for drawings: LangGraph cannot find it
     if actor.name is not None:
-        # LangChain's own agents declare here whose tokens are streamed. Not with `with_config`: its copy loses the
+        # LangChain's own agents declare here whose tokens are streamed. `with_config` would not do: its copy loses the
         # types that a parent's checkpointer may restore.
         compiled.config = {"metadata": {"lc_agent_name": settings["name"]}}
     return compiled

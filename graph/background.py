@@ -30,7 +30,8 @@ WORKERS = 4
 class Background:
     """The background work of one owner: tasks on a running event loop, else a thread pool.
 
-    A task whose event loop ends or is left continues in the pool. The work is finished before the process exits.
+    If a task's event loop ends or is abandoned, the task continues in the pool. The work is finished before the process
+    exits.
     """
 
     def __init__(self) -> None:
@@ -90,7 +91,7 @@ class Background:
         with self._lock:
             blocked = here is not None and here in self._pending.values()
         if blocked:
-            raise RuntimeError("`drain` would wait for tasks of the event loop that it blocks: use `await adrain()`")
+            raise RuntimeError("`drain` would block the event loop whose tasks it waits for: use `await adrain()`")
         begun, end = self._unfinished(), time.monotonic() + (inf if seconds is None else seconds)
         while left := begun & self._unfinished():
             if (seconds_left := end - time.monotonic()) <= 0:

@@ -41,7 +41,7 @@ class Routes:
     """Whether a reflection only names the mistakes of an answer that the checks rejected without a reason."""
 
     def after_begin(self, state: RouteState) -> str:
-        """Feedback goes to `reflect` first."""
+        """Feedback goes to `reflect` before anything else."""
         return "reflect" if state["failure"] is not None and self.budget.may_reflect(state) else self.start_node
 
     def after_decide(self, state: RouteState) -> str | list[Send]:

@@ -55,7 +55,7 @@ def controls_of(controls: Any) -> tuple[str, ...] | None:
     is_list = isinstance(controls, Iterable) and not isinstance(controls, (str, bytes))
     names = tuple(controls) if is_list else ()
     if not is_list or any(name not in tuple(CONTROLS) for name in names):
-        raise ValueError(f"`controls` may contain only {', '.join(CONTROLS)}, in a list, got {controls!r}")
+        raise ValueError(f"`controls` must be a list of any of {', '.join(CONTROLS)}, got {controls!r}")
     return names
 
 

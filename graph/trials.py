@@ -65,7 +65,7 @@ def create_trial_graph(
     Args:
         worker: A chat model or its name, a function or `Runnable` of the prompt, or a compiled graph.
         checks: Functions of (answer, run) that return a `Verdict`, a bool, a score, a complaint or None.
-        strategy: What later attempts see of earlier ones: nothing (`none`), the last trial and all mistakes so far
+        strategy: What later attempts see of earlier ones: nothing (`none`), the last attempt and all mistakes so far
             (`last_trial`), the reflections (`reflexion`), or `both`, which is `last_trial` if no model can reflect.
         attempt: `fresh` starts over. `improve` improves the last answer, using the checks' feedback.
         input: A function of (prompt, state) that returns the worker's input.
@@ -78,7 +78,7 @@ def create_trial_graph(
         memory: What is remembered, where, and how much of it is shown.
         prompts: A folder whose files replace the shipped prompts of the same name.
         context_schema: The class of the run's context: `Context` or your own class.
-        checkpointer: As for any graph.
+        checkpointer: As for any LangGraph graph.
         store: Where lessons are saved. Default: the running graph's store, else an in-memory store of the graph.
         name: The name of the graph. Lessons are saved under `("reflexion", name)` unless `memory` has a namespace.
         clock: A function that returns the current time as an aware datetime.

@@ -64,10 +64,10 @@ class LessonBook:
     """The lessons of one namespace of a store, which may be any of LangGraph's stores, with or without an index.
 
     Each method that waits has an async twin whose name begins with `a`. Several books, threads and processes may share
-    a namespace: nothing is lost or counted twice. If you open a new book for each run, pass the same `indexes`, which
-    makes searches faster. The fields of a namespace such as `("planner", "{user_id}")` are filled from `context`, as in
-    a run. With `MemoryPolicy(by_user=True)`, the book is that of the context's `user_id`. `prompts` are those for a
-    guard and for `distill`.
+    a namespace: nothing is lost or counted twice. If you open a new book for each run, pass the same `indexes` each
+    time, which makes searches faster. The fields of a namespace such as `("planner", "{user_id}")` are filled from
+    `context`, as in a run. With `MemoryPolicy(by_user=True)`, it is the book of the context's `user_id`. A guard and
+    `distill` use `prompts`.
     """
 
     def __init__(
@@ -126,8 +126,8 @@ class LessonBook:
         """The few lessons that fit a task, or the failure if one is given. Often none. `exclude` holds ids to leave
         out.
 
-        The list has two more attributes. If all matching lessons are held back at the start of a task, because such
-        tasks go as well without them, `held` is the best of them and `why` gives the reason.
+        The list also has the attributes `held` and `why`. If all matching lessons are held back at the start of a task,
+        because such tasks go as well without them, `held` is the best of them and `why` gives the reason.
         """
         check_text(task, "task")
         check_text(topic, "topic", optional=True)
@@ -160,7 +160,7 @@ class LessonBook:
     get, aget = both(_get)
 
     def _has(self, id_or_name: str) -> Plan[bool]:
-        """Whether there is a lesson of this id or name."""
+        """Whether there is a lesson with this id or name."""
         check_id(id_or_name, "id_or_name")
         items = yield from items_in(self._shelf.lessons)
         meant = [item for item in items if id_or_name in (item.key, item.value.get("name"))]
@@ -177,7 +177,7 @@ class LessonBook:
     lessons, alessons = both(_lessons)
 
     def _search(self, query: str, limit: int = 10, **filters: Unpack[Filters]) -> Plan[list[Found]]:
-        """The lessons most similar to a query, with any status, and their scores."""
+        """The lessons most similar to a query, whatever their status, with their scores."""
         check_text(query, "query")
         return (yield from recall.search(self._shelf, query, check_count(limit, "limit"), _check_filters(filters)))
 
@@ -209,7 +209,7 @@ class LessonBook:
     episodes, aepisodes = both(_episodes)
 
     def _history(self, id: str) -> Plan[list[Change]]:
-        """The changes of a lesson, in order. Each has an id that `undo` takes."""
+        """The changes to a lesson, in order. Each has an id that `undo` takes."""
         return (yield from history.history(self._shelf, check_id(id)))
 
     history, ahistory = both(_history)

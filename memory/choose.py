@@ -67,10 +67,11 @@ def choose(
 ) -> Selection:
     """The lessons to show. Lessons for any task (`always`) come first, but leave a place for one that fits.
 
-    At the start, a lesson is held back if runs do as well without it. After a failure, a lesson that lost its last run,
-    or whose failure came back in it, is left out. If lessons contradict each other, or are for the same failure, only
-    the one with the highest estimate is shown, with those that give the same advice, so the run tells whether that
-    advice works. If half of all lessons are for one failure, those for different occasions may be shown together.
+    At the start, a lesson is held back if runs do as well without it. After a failure, a lesson is left out if it lost
+    its last run, or if its failure came back in that run. If lessons contradict each other, or are for the same
+    failure, only the one with the highest estimate is shown, with those that give the same advice, so the run tells
+    whether that advice works. If half of all lessons are for one failure, those for different occasions may be shown
+    together.
     """
     values, advice = estimates.values, estimates.advice
     on_record = {found.lesson.id: found for found in fitting if not is_vouched(found)}

@@ -38,8 +38,9 @@ PLACES = 50
 and a newer run overwrites an older one."""
 
 EARLIER_WINS = 3
-"""How many earlier wins of a lesson are searched for another run in which it fixed its failure. With one, 0.6 fewer of
-100 tasks are solved at the first attempt in eight worlds of `benchmarks/natural.py` with a second one (± 0.5)."""
+"""How many earlier wins of a lesson are searched for another run in which it fixed its failure. If only one is,
+0.6 fewer of 100 tasks are solved at the first attempt in eight worlds of `benchmarks/natural.py` with a second attempt
+(± 0.5)."""
 
 FIXED_TWICE = "it fixed its failure in two runs of such tasks"
 

@@ -91,7 +91,7 @@ class Estimate(NamedTuple):
         if value < self.without:
             return f"runs of this kind are won in {self.without:.0%} without lessons, and in {value:.0%} with this one"
         if lost_last and len(found.evidence.shown) >= ALWAYS_SHOWN and value < self.without + self.margin:
-            return "it lost its last run, and hardly a run is known without lessons"
+            return "it lost its last run, and too few runs without lessons are known"
         if self.without >= EASY_SHARE and value < (1 + self.without) / 2:
             return f"runs of this kind are won in {self.without:.0%} without lessons"
         return ""

@@ -178,7 +178,7 @@ def _parse_line(shelf: Shelf, line: str, untrusted: bool) -> Line:
         raise ValueError("it is not UTF-8")
     data = json.loads(line, object_pairs_hook=unique_keys)
     if not isinstance(data, dict):
-        raise ValueError("it is not a JSON object; each line is one, as `export` writes them")
+        raise ValueError("it is not a JSON object; each line must be one, as `export` writes it")
     raw = Line.model_validate(data)
     lesson = tidy(raw)
     if reason := malformed(lesson):

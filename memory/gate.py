@@ -153,11 +153,11 @@ def refusal(lesson: Lesson, task: str | None = None, answer: str | None = None) 
     if _CHARACTER.search(text) or (_WRITER_AS_SUBJECT.search(text) and not _advises(text)):
         return "it is about the agent's character or actions: say what to do"
     if _STORY.search(text) and not _advises(text):
-        return "it is a retelling of the task: say what applies to other tasks"
+        return "it restates the task: say what applies to other tasks"
     if _ANSWER.search(text) or (answer and gives_away(text, answer)):
         return "it gives an answer to the task: say how to find one"
     detail = retold_detail(f"{text}\n{lesson.when}", task) if task else None
-    return f"it is a retelling of the task, it names {detail}" if detail is not None else None
+    return f"it restates the task: it names {detail}" if detail is not None else None
 
 
 def concrete(text: str) -> bool:

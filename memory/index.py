@@ -36,9 +36,10 @@ KEPT_LESSONS = 50_000
 namespace is kept alone."""
 
 ASSUMED = 20
-"""Lessons assumed in addition, so that a word does not count as common just because there are few lessons. More would
-let the words of a template count as rare: in a book for one sort of task, most of them are in every lesson. Set on the
-`tune` parts of `benchmarks/recall.py`, where 10 to 50 do equally well, and on exercises for programmers."""
+"""Lessons that are assumed to exist in addition, so that a word does not count as common just because there are few
+lessons. With more, the words of a template would count as rare: in a book for one kind of task, most of them are in
+every lesson. Set on the `tune` parts of `benchmarks/recall.py`, where 10 to 50 do equally well, and on programming
+exercises."""
 
 SHARPER = 1.5
 """Power of the usual rarity (inverse document frequency): above 1, common words count even less. Set on the same
@@ -72,7 +73,7 @@ OF_THE_USER = word_set(
     response responses s style the their to user users want wants when
     """
 )
-"""Words of a `when` that only says that the user wants it so."""
+"""Words of a `when` that says only that the user prefers it."""
 
 ANY_IN_CHINESE = re.compile(
     "(?:在|适用于|对于?)?(?:总是|始终|一直|一般|通用|无|不限|(?:任何|所有|每次|每个|一切|全部)的?"

@@ -34,7 +34,7 @@ M = TypeVar("M", Lesson, Episode)
 
 
 class StoredLesson(NamedTuple):
-    """A lesson as it is now, with the item and the evidence from which that follows."""
+    """A lesson as it is now, with the item and the evidence from which it is computed."""
 
     item: Item
     lesson: Lesson

@@ -69,7 +69,7 @@ def topic_for(task: str, policy: MemoryPolicy, seconds: float | None = None) -> 
 
 
 def _go_on_after(fault: Exception, what: str) -> None:
-    """Log why nothing came of a model or function. LangGraph's own control flow is raised."""
+    """Log why a model or function gave no result. LangGraph's own control flow is raised."""
     from langgraph.errors import GraphBubbleUp  # takes as long to import as the rest of memory
 
     if isinstance(fault, GraphBubbleUp):

@@ -114,7 +114,7 @@ class ErrorNotebook:
         try:
             end = self._clock() - than if isinstance(than, timedelta) else than
         except OverflowError:
-            raise ValueError(f"`than` must be an age within the calendar, got {than!r}") from None
+            raise ValueError(f"`than` must not reach back before the year 1, got {than!r}") from None
         known, sessions = yield from self._read()
         old = [finding["id"] for finding in known if datetime.fromisoformat(finding["at"]) < end]
         gone = [_session_key(ended["session"]) for ended in sessions if datetime.fromisoformat(ended["at"]) < end]

@@ -1,10 +1,10 @@
 """Recall: find the few lessons that fit a task or a failure, and search lessons for people.
 
-A lesson must first pass a hard filter: status, expiry, and a tool that the agent has. Then one score of words says how
-well it fits: how rare the shared words are, how much of the lesson's `when` is met, and how long the lesson is. One
-threshold, which grows with the length of the task, says whether that is enough. If the store has an embedding model,
-the similarity counts in the same score, as far as it is above that of unrelated texts. A lesson that fits brings others
-for the same failure with it.
+A lesson must first pass a hard filter: a live status, not expired, and for no tool that the agent lacks. Then a score
+says how well its words fit: how rare the shared words are, how much of the lesson's `when` the task contains, and how
+long the lesson is. A threshold that grows with the length of the task says whether that is enough. If the store has an
+embedding model, the similarity adds to the score, as far as it is above that of unrelated texts. A lesson that fits
+brings others for the same failure with it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ long text has some of any lesson's words by chance. Set on the same parts."""
 
 WHEN_BONUS = 0.5
 """Share of the score that is added if the task contains all words of a lesson's `when`. Set on the same parts. Without
-it, a right lesson comes first in 11 fewer of 100 tasks of ten other trades (`new`), on which nothing was set."""
+it, a right lesson comes first in 11 fewer of 100 tasks of ten other trades (`new`), on which no constant was set."""
 
 MAX_UNSHARED = 3.5
 """Words that a task and a `when` may each have that the other lacks. If both have twice as many, the score is halved,
@@ -59,12 +59,12 @@ removed, another one is shown in 15 of 100, and in 45 without this rule."""
 USUAL_LESSON_WORDS = 20
 """Words of a usual lesson in those parts. A longer lesson has more of a task's words by chance, so each word scores
 less, as in BM25 (k1 1.2, b 0.5; Robertson and Zaragoza, 2009). If length does not count, a right lesson comes first in
-3 fewer of 100 tasks of `new`, on which nothing was set, and in 12 fewer of `messy`."""
+3 fewer of 100 tasks of `new`, on which no constant was set, and in 12 fewer of `messy`."""
 
 UNSPACED_WEIGHT = 0.4
 """Weight of a single character or a bigram in a script without spaces: they overlap, so a word counts several times.
 Set on the Chinese tuning tasks, where 0.4 to 0.5 do equally well. At 1, a right lesson comes first in 8 fewer of 100
-tasks of `new languages`, on which nothing was set, and 8 more are shown another one."""
+tasks of `new languages`, on which no constant was set, and 8 more are shown another one."""
 
 SHORT_WEIGHT = 0.25
 """Weight of a short number or a single letter."""
@@ -76,7 +76,7 @@ there, but at 1, a book with two orders from one template shows one of them to 1
 0.5."""
 
 MIN_SIMILARITY = 0.55
-"""Lowest similarity by vectors that is enough by itself, where 0 is that of unrelated texts and 1 that of equal ones.
+"""Lowest vector similarity that is enough by itself, where unrelated texts have 0 and equal ones 1.
 Set on the same parts with all-MiniLM-L6-v2: at 0.5, tasks that no lesson fits are shown a sixth more lessons, and at
 0.6, fewer right lessons are found."""
 
@@ -201,7 +201,7 @@ def recall(
 
 
 def search(shelf: Shelf, query: str, limit: int, filters: Filters) -> Plan[list[Found]]:
-    """The lessons most similar to a query, with any status and with scores from 0 to 1: 0.5 just fits a task."""
+    """The lessons most similar to a query, whatever their status, with scores from 0 to 1. 0.5 is enough to fit."""
     items = yield from shelf.current_items()
     if not items or limit < 1:
         return []
@@ -222,7 +222,7 @@ def is_usable(item: Item, now: datetime, tools: Collection[str], failure: Failur
     if not is_live(item):
         return False
     if value.get("expires_at") is not None and ((end := time_in(value["expires_at"])) is None or end <= now):
-        return False  # a date that cannot be read counts as over
+        return False  # a date that cannot be read counts as past
     if failure is not None and failure.fingerprint and failure.fingerprint in fingerprints(value):
         return True
     trigger = trigger_in(value)
@@ -252,7 +252,7 @@ def passes(lesson: Lesson, filters: Filters) -> bool:
 def match(
     index: Index, weights: Weights, usable: Usable, near: Mapping[str, float], limit: int = CANDIDATES
 ) -> dict[str, float]:
-    """How well lessons fit a query, 1 being just enough: those that share most words with it, and those in `near`."""
+    """How well lessons fit a query, where 1 is just enough. Scores those that share most words, and those in `near`."""
     with index.lock:
         shared = index.matching(weights)
         keys = list(islice((key for key in shared if usable(index.entries[key].item)), limit))
@@ -301,7 +301,7 @@ def _weight(word: str) -> float:
 
 
 def _similarities(shelf: Shelf, text: str) -> Plan[dict[str, float]]:
-    """How similar lessons are to a text by the store's vectors: 0 as much as an unrelated text, 1 the same."""
+    """How similar lessons are to a text by the store's vectors, where an unrelated text has 0 and an equal one 1."""
     [near] = yield from shelf.nearest(text)
     if not near:
         return {}
@@ -483,7 +483,7 @@ def _may_be_shown(found: StoredLesson, policy: MemoryPolicy) -> bool:
     """Whether a lesson's status is live, and a person has approved it if the policy wants that."""
     id = found.lesson.id
     if not OWN_ID.fullmatch(id) and (len(id) > 64 or suspicion(id)):
-        logger.warning("Skipped the lesson %r: its id is not one of ours", id[:64])
+        logger.warning("Skipped the lesson %r: it does not have a lesson's id", id[:64])
         return False
     return found.lesson.status in LIVE and (not policy.approve or is_approved(found.item.value, found.evidence))
 

@@ -1,11 +1,11 @@
 """Screen a text before a model may read it: does it imitate another role, hide its content, or copy what a tool said?
 
-Imitation is found by structure alone: role markers, orders to drop earlier instructions, forged boundaries, control
-marks, links to call, encodings and invisible characters. The words are English and Chinese: patterns for eight more
-languages would find 14 more of the 1,324 attacks of benchmarks/redteam.py. Copies are found by comparing foreign
-sentences and clauses with the text, both decoded. In a copy, most words of the original still stand near each other, so
-a lead-in, fillers, missing words, other sentence breaks and another order of the pieces do not hide it. What a sentence
-means, a paraphrase or a translation is judged by `guard` or a person (docs/memory.md has the figures).
+Imitation is found by structure alone: role markers, orders to drop earlier instructions, forged delimiters, control
+tokens, links, encodings and invisible characters. The words are English and Chinese: patterns for eight more languages
+would find 14 more of the 1,324 attacks of benchmarks/redteam.py. Copies are found by comparing foreign sentences and
+clauses with the text, both decoded. In a copy, most words of the original still stand near each other, so a lead-in,
+fillers, missing words, other sentence breaks and another order of the pieces do not hide it. What a sentence means is
+for `guard` or a person to judge, and so are paraphrases and translations (docs/security.md has the figures).
 """
 
 # ruff: noqa: E501 - a pattern reads best on one line
@@ -42,11 +42,11 @@ MAX_SCREENED = 20_000
 
 DROPS = "it tells the reader to drop its instructions"
 ROLE = "it gives the reader another role"
-VOICE = "it speaks in the name of a role"
-CONTROL_MARKS = "it contains control marks of a model"
-FORGES = "it forges a boundary"
-RECORD = "it forges the record of a lesson"
-LINK = "it contains a link to call"
+VOICE = "it imitates a message of another role"
+CONTROL_MARKS = "it contains control tokens of a model"
+FORGES = "it imitates a delimiter of the prompt"
+RECORD = "it imitates the record of a lesson"
+LINK = "it contains a link"
 ENCODED = "it is encoded"
 HIDDEN = "it contains invisible characters"
 

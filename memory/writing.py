@@ -263,7 +263,7 @@ def _restored_as(found: StoredLesson, new: Lesson, *, is_new: bool) -> tuple[Les
     """
     old, last = found.lesson, found.evidence.last_status_change
     if old.status == "superseded" and new.name and old.name == new.name:
-        return "candidate", "it holds again"
+        return "candidate", "its value holds again"
     if old.status == "retired" and is_new and last is not None and last.by in ("policy", "evidence"):
         return "candidate" if last.by == "policy" else "probation", "it was learned again"
     return None, ""

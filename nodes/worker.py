@@ -249,8 +249,8 @@ def _input_format(given: Runnable[Any, Any], input: Mapper, output: Mapper) -> L
             return "state"
         if hasattr(core, "builder") and (input is None or output is None):
             raise ValueError(
-                "The worker's state has no `messages`: pass as `input=` a function that makes its input, as `output=` "
-                f"one that reads its answer. Its fields are {', '.join(sorted(core.builder.channels))}"
+                "The worker's state has no `messages`: pass `input=`, a function that makes its input, and `output=`, "
+                f"a function that reads its answer. Its fields are {', '.join(sorted(core.builder.channels))}"
             )
         return "text"
     if isinstance(core, RunnableSequence):

@@ -57,7 +57,7 @@ def _replacements(given: str | Path, ours: Texts) -> Texts:
         except UnicodeDecodeError as fault:
             raise PromptError(f"Prompt {str(file)!r} is not UTF-8 text: {fault}") from fault
         if not text.is_valid():
-            raise PromptError(f"Prompt {str(file)!r} has a `$` without a name; write `$$` for a plain one")
+            raise PromptError(f"Prompt {str(file)!r} has a `$` without a name; write `$$` for a literal one")
         if unknown := set(text.get_identifiers()) - set(ours[file.stem].get_identifiers()):
             raise PromptError(f"Prompt {str(file)!r} has the unknown placeholder ${min(unknown)}")
         if file.stem in JUDGES and not {"task", "answer"} & set(text.get_identifiers()):

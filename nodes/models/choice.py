@@ -45,7 +45,7 @@ class ModelChoice:
             if not model:
                 raise ValueError("`model` must name at least one model, got {}")
             if unfit := [name for name in model if not isinstance(name, str)]:
-                raise ValueError(f"`model` must map names to chat models, and a name is a string, got {unfit[0]!r}")
+                raise ValueError(f"`model` must map names, which are strings, to chat models, got {unfit[0]!r}")
             self._models = {name: _model_of(given) for name, given in model.items()}
         elif isinstance(model, (str, Runnable)):
             self._models = {"": _model_of(model)}

@@ -67,7 +67,7 @@ def _check_for(tool: BaseTool, filled_in: Set[str]) -> ArgumentCheck:
     if isinstance(tool.args_schema, dict):
         if wrong := wrong_schema(tool.args_schema):
             logger.warning(
-                "The calls of the tool %r are not fully checked, its schema is invalid: %s", tool.name, wrong
+                "Calls of the tool %r are not fully checked, because its schema is invalid: %s", tool.name, wrong
             )
         return _json_check(tool.args_schema, injected)
     try:
@@ -75,7 +75,7 @@ def _check_for(tool: BaseTool, filled_in: Set[str]) -> ArgumentCheck:
         shown: Any = tool.tool_call_schema
         hidden = set(schema.model_fields) - set(shown.model_fields)
     except Exception as error:  # noqa: BLE001 — whatever it is, the tool itself validates what it is given
-        logger.warning("The calls of the tool %r are not checked, its schema cannot be read: %s", tool.name, error)
+        logger.warning("Calls of the tool %r are not checked, because its schema cannot be read: %s", tool.name, error)
         return lambda _args: None
     config = _config_fields(tool, schema)
     return _model_check(schema, (hidden | injected) - config, config, allow_extra=_allows_extra(tool, schema))

@@ -91,9 +91,9 @@ class MemoryPolicy(_Settings):
     max_kept: int = Field(default=1000, ge=1)
     """Lessons kept in a namespace."""
     expires_after: timedelta | None = Field(default=None, strict=False, gt=timedelta(0), le=timedelta(days=365_000))
-    """The age at which a lesson expires. A date has four digits for the year, so it has a limit."""
+    """The age at which a lesson expires. At most 365,000 days, because the year of a date has four digits."""
     control_share: float = Field(default=0.2, ge=0, le=1)
-    """Share of runs from which a candidate is withheld."""
+    """The share of runs from which a candidate is withheld, to measure what it is worth."""
     topics: Callable[[str], str | Awaitable[str]] | None = None
     """A function, sync or async, that returns the topic of a task as one word. It replaces the built-in classifier."""
     keep_runs: int = Field(default=10_000, ge=1)
@@ -108,7 +108,7 @@ class MemoryPolicy(_Settings):
     read: bool = True
     """Show lessons."""
     write: bool = True
-    """Keep lessons, episodes and records."""
+    """Save lessons, episodes and records."""
     by_user: bool = False
     """Give each user a namespace below this one. The user is the one that the server authenticated, else `user_id` in
     the context, else `user_id` in the config's `configurable`."""

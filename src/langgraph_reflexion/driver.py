@@ -270,7 +270,7 @@ def model_named(name: str, **settings: Any) -> BaseChatModel:
     provider, _, model = name.partition(":")
     if not provider.strip() or (":" in name and not model.strip()):
         raise ModelError(
-            f"The model {name!r} cannot be created: a name is 'provider:model', such as 'openai:gpt-4o-mini'"
+            f"The model {name!r} cannot be created: a name must be 'provider:model', such as 'openai:gpt-4o-mini'"
         )
     try:
         if provider == "openai" and model:

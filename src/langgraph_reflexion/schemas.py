@@ -113,7 +113,7 @@ class Failure(Value):
     error_class: ErrorClass | None = None
     """The kind of error, for a `tool_error`."""
     fingerprint: str = ""
-    """The same for the same mistake on another instance."""
+    """A string that is the same for failures that differ only in their values."""
     repeats: int = 1
     """How often this mistake has now happened in the run."""
 
@@ -146,7 +146,7 @@ class Verdict(Value):
     @model_validator(mode="before")
     @classmethod
     def _within_range(cls, given: Any) -> Any:
-        """Clamp a score that is out of range, also of a dimension, and say so in the issues."""
+        """Clamp a score that is out of range, of the answer or of a dimension, and say so in the issues."""
         if not isinstance(given, dict) or not isinstance(sides := given.get("dimensions", {}), dict):
             return given
         plain = {name: dict(side) for name, side in sides.items() if isinstance(side, (dict, Dimension))}
@@ -165,8 +165,8 @@ class Run(Value):
     task: str
     """The last thing the user said."""
     request: str = ""
-    """What the user asks: the task, with what was asked before a brief one, and the replies to the agent's questions.
-    If it is empty, the task."""
+    """What the user asks: the task and, if it is a brief reply, what was asked before it, with the replies to the
+    agent's questions. If it is empty, use `task`."""
     messages: SkipValidation[Sequence[AnyMessage]] = ()
     """The conversation."""
     observations: Sequence[str] = ()
@@ -312,7 +312,7 @@ class Outcome(Value):
 
     @property
     def best(self) -> Attempt | None:
-        """The accepted attempt, else the one with an answer and the highest score (the latest of several)."""
+        """The accepted attempt, else the one with an answer and the highest score (the latest, if several have it)."""
         return self.last if self.stop_reason in ("accepted", "unchecked") else best_of(self.attempts) or self.last
 
     @property
@@ -328,7 +328,7 @@ class Outcome(Value):
 
 
 def best_of(attempts: Sequence[Attempt]) -> Attempt | None:
-    """The attempt with an answer and the highest score. Of equal ones, the later."""
+    """The attempt with an answer and the highest score. If two have the same score, the later one."""
     answered = [attempt for attempt in reversed(attempts) if attempt.answer is not None]
     return max(answered, key=lambda attempt: -1.0 if attempt.score is None else attempt.score, default=None)
 
@@ -361,7 +361,7 @@ class Lesson(Value):
     why: str = ""
     """The reason for it."""
     topic: str | None = None
-    """The topic of its tasks. `None` is any topic."""
+    """The topic of its tasks. `None` means any topic."""
     tags: list[str] = Field(default_factory=list)
     """Your own labels, for filters."""
     trigger: Trigger | None = None
@@ -373,7 +373,7 @@ class Lesson(Value):
     confidence: float | None = Field(default=None, ge=0, le=100)
     """How sure the reflection was, from 0 to 100."""
     sources: list[str] = Field(default_factory=list)
-    """Ids of the episodes it is based on."""
+    """Ids of the episodes that it is based on."""
     shown: Count = 0
     """How many finished runs were shown it."""
     wins: Count = 0
@@ -397,8 +397,8 @@ class Lesson(Value):
 
 
 SHOWN: Mapping[str, str] = MappingProxyType({"text": "", "when": "When", "when_not": "Not when"})
-"""The fields of a lesson that a prompt shows, each with its label there. A guard that is a model sees the same. Their
-tokens count, and a copy of foreign text in one is found."""
+"""The fields of a lesson that a prompt shows, each with its label there. A guard model sees the same. Their tokens
+count, and text copied from tools is found in them."""
 TEXTS = ("text", "when", "when_not", "why", "topic", "tags", "name")
 """The text fields of a lesson. They are masked, truncated and screened, and can be edited in an exported file."""
 
@@ -432,7 +432,7 @@ class Episode(Value):
     failures: list[Failure] = Field(default_factory=list)
     """What failed in the run."""
     reflections: list[Reflection] = Field(default_factory=list)
-    """What the model made of it."""
+    """The model's reflections on them."""
     created_at: AwareDatetime | None = None
     seconds: float = 0.0
     """How long the run took."""

@@ -176,7 +176,7 @@ def test_a_full_disk_names_the_folder_and_the_same_command_continues(
     times.parent.mkdir()
     times.symlink_to("/dev/full")
     printed = run_cli(capsys, *words, status=1)
-    assert "eval-towns: No space left on device. Finished tasks are saved: the same command continues" in printed
+    assert "eval-towns: No space left on device. Finished tasks are saved: run the same command to continue" in printed
     assert "4 of 4 are done already" in run_cli(capsys, *words)
 
 

@@ -363,7 +363,7 @@ def test_another_task_under_the_same_id_is_refused(tried: Tried):
     tasks = towns(1)
     tried(tasks, taught(tasks), "cot")
     other = [tasks[0].model_copy(update={"task": "Which hill?"})]
-    with pytest.raises(ValueError, match="its task 't0' is not this one"):
+    with pytest.raises(ValueError, match="its task 't0' is different"):
         tried(other, taught(other), "cot")
 
 

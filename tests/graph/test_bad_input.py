@@ -132,7 +132,7 @@ def test_names_may_come_from_an_iterator() -> None:
 
 @pytest.mark.parametrize("controls", [["think"], "replan", ["replan", "finish"], [7], 7, True, [[]], b"replan", ""])
 def test_controls_that_do_not_exist_are_refused(controls: Any) -> None:
-    with pytest.raises(ValueError, match=r"`controls` may contain only replan, ask_user"):
+    with pytest.raises(ValueError, match=r"`controls` must be a list of any of replan, ask_user"):
         make(controls=controls)
 
 

@@ -309,7 +309,7 @@ def test_an_agent_with_one_model_uses_it_whatever_model_the_context_of_its_paren
 
 
 def test_a_name_of_a_model_that_is_no_string_is_refused_when_the_agent_is_built() -> None:
-    with pytest.raises(ValueError, match="`model` must map names to chat models, and a name is a string, got 1"):
+    with pytest.raises(ValueError, match="`model` must map names, which are strings, to chat models, got 1"):
         create_reflexion_agent({"small": ScriptedModel([]), 1: ScriptedModel([])})  # type: ignore[dict-item]
 
 

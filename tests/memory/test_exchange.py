@@ -226,7 +226,7 @@ def test_a_bad_line_is_named_and_nothing_is_kept(book: LessonBook, bad: str) -> 
 
 
 def test_a_list_of_lessons_in_one_line_is_refused_with_the_format(book: LessonBook) -> None:
-    with pytest.raises(LessonError, match="line 1 is not a lesson: it is not a JSON object; each line is one"):
+    with pytest.raises(LessonError, match="line 1 is not a lesson: it is not a JSON object; each line must be one"):
         book.load(io.StringIO('[{"kind": "rule", "text": "Read the units first."}]'))
 
 

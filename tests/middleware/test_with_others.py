@@ -384,7 +384,7 @@ def test_a_reflection_that_the_agents_own_model_refuses_costs_no_answer(caplog):
     )
     result = agent.invoke(TASK)
     assert (result["messages"][-1].text, result["outcome"].status) == ("11:00", "success")
-    assert "goes on without a reflection" in caplog.text
+    assert "continues without a reflection" in caplog.text
 
 
 @pytest.mark.req("A6", "M2")

@@ -34,8 +34,8 @@ def test_cases(cases: Sequence[tuple[str, Any]], timeout: float = 5, memory_mb: 
     """Run the answer's Python code on expressions and their expected values: `[("add(1, 2)", 3), …]`.
 
     Each case runs in its own process with limits on time and memory (see `sandbox.py` for other restrictions). A value
-    must equal the expected one and have the same type. The score is the share of cases that pass, and the answer is
-    accepted only if all pass.
+    must equal the expected one and have the same type. The score is the percentage of cases that pass, and the answer
+    is accepted only if all pass.
     """
     if isinstance(cases, (str, bytes)) or not isinstance(cases, Sequence) or not cases:
         raise ValueError(f"`test_cases` takes a list of one or more (expression, value), got {cases!r}")

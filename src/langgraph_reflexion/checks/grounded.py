@@ -112,10 +112,10 @@ units, and what opens a sentence before a comma."""
 def grounded() -> Check:
     """Accept an answer whose names, numbers, dates and quotations occur in the question or the observations.
 
-    What the user said and tools returned earlier in the conversation counts, too. They may be written differently: 1.2
-    million for 1,200,000, 7 March 1876 for 1876-03-07, initials for a name. If the question asks for a computation, a
-    number may follow from those in it and those observed since it was asked. In an answer of a few words every word
-    must occur. The verdict names what does not occur. No model is used.
+    What the user said and tools returned earlier in the conversation counts, too. The answer may write them
+    differently: 1.2 million for 1,200,000, 7 March 1876 for 1876-03-07, initials for a name. If the question asks for a
+    computation, a number may be computed from those in it and those observed since it was asked. In an answer of a few
+    words, every word must occur. The verdict names what does not occur. No model is used.
     """
 
     def judge(answer: Any, run: Run) -> Waits[Verdict]:

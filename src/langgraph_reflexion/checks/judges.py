@@ -97,8 +97,8 @@ def llm_judge(
 
     The default `model` is the agent's model. A compiled graph, such as an agent, can be a judge too. `criteria` are
     your own, in words. `dimensions` are `"general"`, `"satisfaction"`, or your own names with their meanings. A
-    rejection counts even with a high score. An acceptance with a score also needs a passing score. A reply that cannot
-    be parsed gives no verdict.
+    rejection counts even with a high score. An acceptance with a score counts only if the score passes. A reply that
+    cannot be parsed gives no verdict.
     """
     judge = model_for(model, "model")
     prompt_name, meanings = _dimensions(dimensions)
@@ -366,7 +366,7 @@ def _texts(given: Any) -> list[str]:
 
 
 def consistent(k: int = 3, agree: float = 0.6, model: ModelLike | None = None) -> Check:
-    """Ask the question `k` more times, and accept if at least the share `agree` of the answers agree with this one.
+    """Ask the question `k` more times, and accept if at least a share `agree` of the answers agree with this one.
 
     The model, by default the agent's, sees the observations but not the answer. Short answers agree if they are the
     same except for case, articles and punctuation. Longer ones agree if they say the same.
@@ -415,8 +415,8 @@ def _agree(reply: str, answer: str) -> bool:
 def human_review(share: float = 1.0) -> Check:
     """Pause for a person, who accepts (`True`), rejects (`{"refuse": reason}`) or edits (`{"edit": text}`).
 
-    With a share below 1, a person sees only this share of the answers, and the others get no verdict. The same answer
-    to the same task always gets the same choice.
+    With a share below 1, a person sees only this share of the answers, and the others get no verdict. Whether an answer
+    is shown depends only on the answer and the task.
     """
     if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
         raise ValueError(f"`share` must be a number from 0 to 1, got {share!r}")

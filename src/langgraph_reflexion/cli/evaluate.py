@@ -69,7 +69,7 @@ def evaluate(args: argparse.Namespace, page: Page) -> int:
         raise
     except (OSError, sqlite3.Error) as error:
         why = getattr(error, "strerror", None) or error
-        raise ReflexionError(f"{folder}: {why}. Finished tasks are saved: the same command continues") from error
+        raise ReflexionError(f"{folder}: {why}. Finished tasks are saved: run the same command to continue") from error
 
 
 def _make_model(args: argparse.Namespace, role: str, tasks: Sequence[Task]) -> Any:

@@ -139,7 +139,7 @@ def _is_done(ledger: Ledger, job: Job) -> bool:
     result = ledger.done.get((setup.name, task.id, repeat))
     if result is not None and result.digest not in ("", task.digest):
         raise LedgerError(
-            f"{ledger.folder} contains another experiment: its task {task.id!r} is not this one; "
+            f"{ledger.folder} contains another experiment: its task {task.id!r} is different; "
             "choose another folder with --out"
         )
     return result is not None and result.error is None

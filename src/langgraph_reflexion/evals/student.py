@@ -104,7 +104,7 @@ def make_student(tasks: Sequence[Task], name: str = NAME) -> Student:
     """A student that was taught these tasks. The same request again leads to the answer one time in ten."""
     seed = name.partition(":")[2] or "0"
     if not seed.isdecimal():
-        raise ValueError(f"`{NAME}:SEED` has a whole number for a seed, got {name!r}")
+        raise ValueError(f"the seed in `{NAME}:SEED` must be a whole number, got {name!r}")
     answers = {task.task: task.answer for task in tasks if task.answer is not None}
     known = {task.task: task.context[0].text for task in tasks if task.context}
     return Student(answers, known=known, seed=int(seed), again=0.1)

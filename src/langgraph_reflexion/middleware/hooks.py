@@ -86,13 +86,13 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
 
     Args:
         checks: Functions of (answer, run) that return a `Verdict`, a bool, a score, a complaint or None.
-        tool_checks: Functions of (result text, call) by tool name. A rejected result is a tool error.
-        reflector: Another model for reflections. Default: the agent's model.
+        tool_checks: Functions of (result text, call), by tool name. A rejected result is a tool error.
+        reflector: A separate model for reflections. Default: the agent's model.
         memory: What is remembered, where, and how much of it is shown.
         limits: Limits of a run. `max_steps`, `tool_retries` and `model_retries` apply only if they are set.
         store: Where lessons are saved. Default: the agent's store, else an in-memory store of this object.
         prompts: A folder whose files replace the shipped prompts of the same name.
-        name: The name of the memory. Default: the agent's name.
+        name: The name under which lessons are saved. Default: the agent's name.
         clock: A function that returns the current time as an aware datetime.
     """
 

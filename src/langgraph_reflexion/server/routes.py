@@ -147,7 +147,7 @@ async def _book(request: Request, known: Sequence[str] = ()) -> LessonBook:
         return book
     user, named = user_of(request), request.query_params.get("user")
     if named is not None and (user is not None or authenticates()):
-        raise HTTPException(403, "`user` works only without authentication; here the server knows the user")
+        raise HTTPException(403, "`user` works only on a server without authentication")
     user = user or named
     labels = map(label, [request.path_params["agent"], *([user] if user else [])])
     return LessonBook(await server_store(), ("reflexion", *labels))

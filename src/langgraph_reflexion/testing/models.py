@@ -173,7 +173,7 @@ class RoleModel(Double):
         role = question.role
         policy = {"decide": self.decide, "reflect": self.reflect, "other": self.other}[role]
         if policy in (None, [], ()):
-            raise ScriptExhausted(f"The model has no `{role}` to answer with, and is asked: {_tail(question)!r}")
+            raise ScriptExhausted(f"The model has no reply for `{role}`, and is asked: {_tail(question)!r}")
         if not isinstance(policy, (list, tuple)):
             return policy
         given = self._given.get(role, 0)
