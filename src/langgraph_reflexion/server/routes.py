@@ -27,54 +27,29 @@ from langgraph_reflexion.server.users import authenticates, server_store, user_o
 
 MAX_ITEMS = 1000
 """Items in one reply, so that it stays below a few megabytes."""
-Action = Callable[[LessonBook, str], Awaitable[Lesson | None]]
+Endpoint = Callable[[LessonBook, Request], Awaitable[Any]]
+"""Returns the data of the reply. A `KeyError` means an unknown id, a `ValueError` that the request is refused."""
+Action = Callable[[LessonBook, str], Awaitable[Any]]
+"""A method of a book that takes an id."""
 
 
-async def lessons(request: Request) -> Response:
+async def lessons(book: LessonBook, request: Request) -> Any:
     """List an agent's lessons, oldest first, or search them with a query.
 
     The query string may have `query`, `limit`, `offset` and the filters of a `LessonBook`. If a filter is given several
     times, one of its values must match.
     """
-    book, params = await _book(request, ("query", "limit", "offset", *FILTERS)), request.query_params
-    limit, offset = _number(params.get("limit", "100"), "limit"), _number(params.get("offset", "0"), "offset")
+    params = request.query_params
+    limit, offset = _number(request, "limit", "100"), _number(request, "offset", "0")
     filters: Any = {name: params.getlist(name) for name in FILTERS if name in params}
-    try:
-        if params.get("query"):
-            found = await book.asearch(params["query"], limit=offset + limit, **filters)
-            return _json([{**_lesson_data(match.lesson), "score": match.score} for match in found[offset:]])
-        some = await book.alessons(**filters)
-    except ValueError as fault:
-        raise HTTPException(422, str(fault)) from fault
-    return _json([_lesson_data(lesson) for lesson in some[offset : offset + limit]])
+    if params.get("query"):
+        found = await book.asearch(params["query"], limit=offset + limit, **filters)
+        return [{**_lesson_data(match.lesson), "score": match.score} for match in found[offset:]]
+    some = await book.alessons(**filters)
+    return [_lesson_data(lesson) for lesson in some[offset : offset + limit]]
 
 
-async def lesson(request: Request) -> Response:
-    """Get a lesson.
-
-    In the reply, `hidden` says why the lesson is never shown, or is null.
-    """
-    return await _lesson_after(request, LessonBook.aget)
-
-
-async def history(request: Request) -> Response:
-    """Get a lesson's history."""
-    book = await _book(request)
-    changes = await _or_404(request, book.ahistory(request.path_params["id"]))
-    return _json(changes)
-
-
-async def approve(request: Request) -> Response:
-    """Approve a lesson with exactly its current text. Later losses do not change that."""
-    return await _lesson_after(request, LessonBook.aapprove)
-
-
-async def restore(request: Request) -> Response:
-    """Restore a retired, superseded or quarantined lesson."""
-    return await _lesson_after(request, LessonBook.arestore)
-
-
-async def retire(request: Request) -> Response:
+async def retire(book: LessonBook, request: Request) -> Any:
     """Retire a lesson, with the reason.
 
     The body is `{"why": "..."}`.
@@ -82,64 +57,48 @@ async def retire(request: Request) -> Response:
     why = (await _body(request)).get("why")
     if not isinstance(why, str) or not why.strip():
         raise HTTPException(422, 'pass the reason, as {"why": "..."}')
-    return await _lesson_after(request, lambda book, id: book.aretire(id, why))
+    return await _lesson_after(lambda book, id: book.aretire(id, why))(book, request)
 
 
-async def forget(request: Request) -> Response:
-    """Forget a lesson, with its text, vectors, evidence and history."""
-    book = await _book(request)
-    await _or_404(request, book.aforget(request.path_params["id"]))
-    return Response(status_code=204)
-
-
-async def undo(request: Request) -> Response:
+async def undo(book: LessonBook, request: Request) -> Any:
     """Undo a change, everything a run changed, or everything since a time. Returns the changes that were undone.
 
     The body is `{"what": "..."}` with the id of a change or a run, or `{"since": "2031-03-04T12:00+01:00"}`.
     """
-    book, body = await _book(request), await _body(request)
+    body = await _body(request)
     what, since = body.get("what"), body.get("since")
-    try:
-        if set(body) not in ({"what"}, {"since"}) or not isinstance(what or since, str):
-            raise ValueError(
-                'say what to undo, as {"what": "a change or a run"} or {"since": "2031-03-04T12:00+01:00"}'
-            )
-        undone = await book.aundo(what, since=_time(since) if since else None)
-    except KeyError:
-        raise _missing(request, str(what)) from None
-    except ValueError as fault:
-        raise HTTPException(422, str(fault)) from fault
-    return _json(undone)
+    if set(body) not in ({"what"}, {"since"}) or not isinstance(what or since, str):
+        raise ValueError('say what to undo, as {"what": "a change or a run"} or {"since": "2031-03-04T12:00+01:00"}')
+    return await book.aundo(what, since=_time(since) if since else None)
 
 
-async def runs(request: Request) -> Response:
-    """List the recorded runs, newest first.
+def _route(
+    path: str, endpoint: Endpoint, method: str = "GET", *, params: Sequence[str] = (), refused: int = 422
+) -> Route:
+    """The route of an endpoint. `params` are its query parameters besides `user`, `refused` the status of a refusal."""
 
-    The query string may have `limit`.
-    """
-    book = await _book(request, ("limit",))
-    return _json(await book.aepisodes(_number(request.query_params.get("limit", "100"), "limit")))
+    async def respond(request: Request) -> Response:
+        if method != "GET":
+            _refuse_other_sites(request)
+        book = await _book(request, (*params, "user"))
+        try:
+            found = await endpoint(book, request)
+        except KeyError as missing:
+            agent, id = request.path_params["agent"], missing.args[0]
+            raise HTTPException(404, f"the memory of {agent!r} has nothing with the id {id!r}") from None
+        except ValueError as fault:
+            raise HTTPException(refused, str(fault)) from fault
+        return Response(status_code=204) if found is None else JSONResponse(to_jsonable_python(found))
+
+    # A server's OpenAPI page would read the docstrings as YAML.
+    return Route(f"/memory/{{agent}}/{path}", respond, methods=[method], include_in_schema=False)
 
 
-async def run(request: Request) -> Response:
-    """Explain a run: the lessons it was shown, those withheld, what it wrote, and how it ended."""
-    book = await _book(request)
-    return _json(await _or_404(request, book.aexplain(request.path_params["id"])))
-
-
-async def statistics(request: Request) -> Response:
-    """Count lessons by status, kind and origin, with their results."""
-    return _json(await (await _book(request)).astats())
-
-
-async def _book(request: Request, known: Sequence[str] = ()) -> LessonBook:
+async def _book(request: Request, known: Sequence[str]) -> LessonBook:
     """The book of this agent and user. The user is the authenticated one, else the one in the query.
 
-    `known` names other allowed query parameters.
+    `known` names the allowed query parameters.
     """
-    if request.method != "GET":
-        _refuse_other_sites(request)
-    known = (*known, "user")
     if unknown := set(request.query_params) - set(known):
         raise HTTPException(422, f"there is no parameter {min(unknown)!r} here; the parameters are {', '.join(known)}")
     book = getattr(request.app.state, "memory", None)  # of a store's file, on the command line
@@ -153,26 +112,20 @@ async def _book(request: Request, known: Sequence[str] = ()) -> LessonBook:
     return LessonBook(await server_store(), ("reflexion", *labels))
 
 
-async def _lesson_after(request: Request, action: Action) -> Response:
-    """The lesson after an action, and why it is never shown, if it is not."""
-    book, id = await _book(request), request.path_params["id"]
-    try:
-        now = await _or_404(request, action(book, id))
-        hidden = await _or_404(request, book.ahidden(id))
-        return _json({**_lesson_data(now), "hidden": hidden})
-    except ValueError as fault:
-        raise HTTPException(409, str(fault)) from fault
+def _by_id(action: Action) -> Endpoint:
+    """An endpoint that returns what the action returns."""
+    return lambda book, request: action(book, request.path_params["id"])
 
 
-async def _or_404(request: Request, wanted: Awaitable[Any]) -> Any:
-    try:
-        return await wanted
-    except KeyError:
-        raise _missing(request, request.path_params["id"]) from None
+def _lesson_after(action: Action) -> Endpoint:
+    """An endpoint that returns the lesson after the action, with `hidden`: why it is never shown, or null."""
 
+    async def endpoint(book: LessonBook, request: Request) -> Any:
+        id = request.path_params["id"]
+        lesson, hidden = await action(book, id), await book.ahidden(id)
+        return {**_lesson_data(lesson), "hidden": hidden}
 
-def _missing(request: Request, id: str) -> HTTPException:
-    return HTTPException(404, f"the memory of {request.path_params['agent']!r} has nothing with the id {id!r}")
+    return endpoint
 
 
 async def _body(request: Request) -> dict[str, Any]:
@@ -185,7 +138,8 @@ async def _body(request: Request) -> dict[str, Any]:
     return cast("dict[str, Any]", found)
 
 
-def _number(text: str, name: str) -> int:
+def _number(request: Request, name: str, default: str) -> int:
+    text = request.query_params.get(name, default)
     if not (text.isascii() and text.isdecimal() and len(text) < 8 and int(text) <= MAX_ITEMS**2):
         raise HTTPException(422, f"`{name}` must be a whole number from 0 to {MAX_ITEMS**2:,}, got {text[:40]!r}")
     return min(int(text), MAX_ITEMS) if name == "limit" else int(text)
@@ -200,10 +154,6 @@ def _time(text: str) -> datetime:
 
 def _lesson_data(lesson: Lesson) -> Any:
     return {**to_jsonable_python(lesson), "uplift": uplift_data(lesson)}
-
-
-def _json(data: Any) -> Response:
-    return JSONResponse(to_jsonable_python(data))
 
 
 async def _error_response(_: Request, fault: Exception) -> Response:
@@ -248,27 +198,20 @@ def _refuse_other_sites(request: Request) -> None:
 # ------------------------------------------------------------ the app
 
 
-def _route(path: str, endpoint: Callable[[Request], Awaitable[Response]], method: str = "GET") -> Route:
-    # A server's OpenAPI page would read the docstrings as YAML.
-    return Route(f"/memory/{{agent}}/{path}", endpoint, methods=[method], include_in_schema=False)
-
-
 app = Starlette(
     routes=[
-        _route("lessons", lessons),
-        _route("statistics", statistics),
-        _route("page", page),
-        _route("page.css", page),
-        _route("page.js", page),
-        _route("runs", runs),
-        _route("runs/{id}", run),
+        *(Route(f"/memory/{{agent}}/page{ending}", page, include_in_schema=False) for ending in FILES),
+        _route("lessons", lessons, params=("query", "limit", "offset", *FILTERS)),
+        _route("statistics", lambda book, _: book.astats()),
+        _route("runs", lambda book, request: book.aepisodes(_number(request, "limit", "100")), params=["limit"]),
+        _route("runs/{id}", _by_id(LessonBook.aexplain)),
         _route("undo", undo, "POST"),
-        _route("lessons/{id}", lesson),
-        _route("lessons/{id}", forget, "DELETE"),
-        _route("lessons/{id}/history", history),
-        _route("lessons/{id}/approve", approve, "POST"),
-        _route("lessons/{id}/retire", retire, "POST"),
-        _route("lessons/{id}/restore", restore, "POST"),
+        _route("lessons/{id}", _lesson_after(LessonBook.aget)),
+        _route("lessons/{id}", _by_id(LessonBook.aforget), "DELETE"),
+        _route("lessons/{id}/history", _by_id(LessonBook.ahistory)),
+        _route("lessons/{id}/approve", _lesson_after(LessonBook.aapprove), "POST", refused=409),
+        _route("lessons/{id}/retire", retire, "POST", refused=409),
+        _route("lessons/{id}/restore", _lesson_after(LessonBook.arestore), "POST", refused=409),
     ],
     exception_handlers={HTTPException: _error_response},
     lifespan=warning_of_open_store,
