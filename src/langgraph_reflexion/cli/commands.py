@@ -86,7 +86,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="LangGraph agents that learn from their own failures.",
         epilog="Exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted.",
     )
-    parser.set_defaults(run=None, parser=parser, store=None, namespace=None, json=False)
+    parser.set_defaults(run=None, parser=parser, store=None, namespace=None, json=False, create=None)
     parser.add_argument("--version", action="version", version=f"{NAME} {version(NAME)}")
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     _add_command(

@@ -17,6 +17,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
+from langgraph_reflexion.errors import ReflexionError
 from langgraph_reflexion.text.json_text import escape_invisible
 
 MAX_ERROR = 400
@@ -38,6 +39,8 @@ def wrong_values() -> Iterator[None]:
     """Report a value that the library refuses as wrong use, and an id that was deleted in the meantime."""
     try:
         yield
+    except ReflexionError:
+        raise
     except ValueError as error:
         raise WrongUse(summarize(error)) from error
     except KeyError as error:

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from langgraph_reflexion import Lesson, LessonBook, LessonError
 from langgraph_reflexion.cli.commands import FILTERS
-from langgraph_reflexion.cli.console import WrongUse, count_of, format_value, note, shorten, summarize, wrong_values
+from langgraph_reflexion.cli.console import WrongUse, count_of, format_value, note, shorten
 from langgraph_reflexion.cli.stores import Session, namespaces_in, run_verb
 from langgraph_reflexion.memory import Change
 from langgraph_reflexion.memory.evidence import LIVE
@@ -29,11 +29,6 @@ class BookSession(Session):
     def book(self) -> LessonBook:
         """The lessons."""
         return LessonBook(self.store, self.namespace)
-
-    def lessons(self) -> list[Lesson]:
-        """The lessons that match the filters."""
-        with wrong_values():
-            return self.book.lessons(**self.filters)
 
     @property
     def filters(self) -> dict[str, Any]:
@@ -62,12 +57,11 @@ class BookSession(Session):
     # ------------------------------------------------------------ looking
 
     def do_list(self) -> int:
-        found = self.lessons()
+        found = self.book.lessons(**self.filters)
         return self.show_rows(found, LESSON_COLUMNS, [_lesson_row(lesson) for lesson in found])
 
     def do_search(self) -> int:
-        with wrong_values():
-            found = self.book.search(self.args.text, self.args.limit, **self.filters)
+        found = self.book.search(self.args.text, self.args.limit, **self.filters)
         rows = [(f"{hit.score:.2f}", *_lesson_row(hit.lesson)) for hit in found]
         data = [{"score": round(hit.score, 4), "lesson": hit.lesson} for hit in found]
         return self.show_rows(data, ("SCORE", *LESSON_COLUMNS), rows)
@@ -171,19 +165,16 @@ class BookSession(Session):
     # ------------------------------------------------------------ deciding
 
     def do_approve(self) -> int:
-        with wrong_values():
-            lesson = self.book.approve(self.find().id)
-            own = [change for change in self.book.history(lesson.id) if change.lesson == lesson.id]
+        lesson = self.book.approve(self.find().id)
+        own = [change for change in self.book.history(lesson.id) if change.lesson == lesson.id]
         note(f"The approval is for {own[-1].why}.")
         return self.show_changed(lesson, "Approved")
 
     def do_retire(self) -> int:
-        with wrong_values():
-            return self.show_changed(self.book.retire(self.find().id, self.args.why), "Retired")
+        return self.show_changed(self.book.retire(self.find().id, self.args.why), "Retired")
 
     def do_restore(self) -> int:
-        with wrong_values():
-            return self.show_changed(self.book.restore(self.find(live=False).id), "Restored")
+        return self.show_changed(self.book.restore(self.find(live=False).id), "Restored")
 
     def do_forget(self) -> int:
         id, text = self.args.id, "a damaged lesson"
@@ -193,8 +184,7 @@ class BookSession(Session):
             id, text = lesson.id, lesson.text
         if not self.confirm(f"{text}\nDelete it permanently?"):
             return 1
-        with wrong_values():
-            self.book.forget(id)
+        self.book.forget(id)
         return self.show({"forgotten": id}, f"Forgot {id}: {text}")
 
     def do_undo(self) -> int:
@@ -206,8 +196,7 @@ class BookSession(Session):
             runs = [*(run.id for run in self.book.episodes()), *(change.run for change in changes if change.run)]
             ids = dict.fromkeys([*runs, *(change.id for change in changes)])
             what = self.full_id(what, ids, "change or run")
-        with wrong_values():
-            undone = self.book.undo(what, since=since)
+        undone = self.book.undo(what, since=since)
         note(f"{count_of(len(undone), 'change')} undone.")
         return self._show_changes(undone)
 
@@ -226,7 +215,7 @@ class BookSession(Session):
     # ------------------------------------------------------------ moving
 
     def do_export(self) -> int:
-        found, file = self.lessons(), self.args.file
+        found, file = self.book.lessons(**self.filters), self.args.file
         if not found:
             note(self.describe_empty())
         if file == "-":
@@ -237,8 +226,7 @@ class BookSession(Session):
             note(f"{file} was not written.")
             return 1
         try:
-            with wrong_values():
-                self.book.export(file, **self.filters)
+            self.book.export(file, **self.filters)
         except OSError as error:
             raise WrongUse(f"cannot write {file}: {error.strerror or error}") from error
         return self.show({"exported": len(found), "file": file}, f"{count_of(len(found), 'lesson')} written to {file}")
@@ -252,8 +240,6 @@ class BookSession(Session):
             raise WrongUse(f"cannot read {file}: {error.strerror or error}") from error
         except LessonError as error:
             raise LessonError(f"{file}: {error}; nothing was imported, --keep-going skips such lines") from error
-        except ValueError as error:
-            raise WrongUse(summarize(error)) from error
         text = f"{count_of(loaded.added, 'lesson')} added to {self.place}"
         text += f", {loaded.unchanged} already known"
         text += f", {count_of(loaded.skipped, 'bad line')} skipped" if loaded.skipped else ""

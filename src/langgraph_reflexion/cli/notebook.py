@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from langgraph_reflexion import ErrorNotebook, Lesson
-from langgraph_reflexion.cli.console import WrongUse, count_of, note, wrong_values
+from langgraph_reflexion.cli.console import WrongUse, count_of, note
 from langgraph_reflexion.cli.memory import BookSession
 from langgraph_reflexion.cli.stores import Session, run_verb
 from langgraph_reflexion.memory.evidence import LIVE
@@ -36,8 +36,7 @@ class NotebookSession(Session):
             session = self.full_id(session, runs, "run")
         for word, search in ((session, book.by_session), (args.category, book.by_category), (args.tool, book.by_tool)):
             if word is not None:
-                with wrong_values():
-                    fitting = {finding["id"] for finding in search(word)}
+                fitting = {finding["id"] for finding in search(word)}
                 found = [finding for finding in found if finding["id"] in fitting]
         found = found[: args.limit]
         rows = [_finding_row(finding) for finding in found]
@@ -76,8 +75,7 @@ class NotebookSession(Session):
             finding = self._find()
             if not self.confirm(f"{finding['description']} Delete it permanently?"):
                 return 1
-            with wrong_values():
-                self.notebook.remove(finding["id"])
+            self.notebook.remove(finding["id"])
             return self.show({"removed": 1}, f"Removed {finding['id']}.")
         age = count_of(args.older_than, "day")
         if not self.confirm(f"Delete the findings of {self.place} older than {age} permanently?"):
@@ -138,14 +136,12 @@ class ProfileSession(BookSession):
 
     def do_edit(self) -> int:
         entry, text = self._find_entry(), self.args.text
-        with wrong_values():
-            lesson = Lesson(kind=entry.kind, name=entry.name, when=entry.when, text=text, origin="told")
-            written = self.book.add(lesson)
-            edited = written.kept
-            if edited is None:
-                raise WrongUse(f"{text!r} is {written.action}: {written.reason}")
-            if edited.status not in LIVE:  # a former value that a person retired
-                edited = self.book.restore(edited.id)
+        written = self.book.add(Lesson(kind=entry.kind, name=entry.name, when=entry.when, text=text, origin="told"))
+        edited = written.kept
+        if edited is None:
+            raise WrongUse(f"{text!r} is {written.action}: {written.reason}")
+        if edited.status not in LIVE:  # a former value that a person retired
+            edited = self.book.restore(edited.id)
         return self.show(edited, f"{edited.name}: {edited.text}")
 
     def do_forget(self) -> int:
@@ -153,9 +149,8 @@ class ProfileSession(BookSession):
         if not self.confirm(f"{entry.text} Delete it permanently?"):
             return 1
         former = self._former(entry)
-        with wrong_values():
-            for lesson in (*former, entry):
-                self.book.forget(lesson.id)
+        for lesson in (*former, entry):
+            self.book.forget(lesson.id)
         data = {"forgotten": entry.name, "entries": len(former) + 1}
         return self.show(data, f"Forgot {entry.name}, with {count_of(len(former), 'former value')}.")
 

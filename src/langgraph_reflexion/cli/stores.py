@@ -16,7 +16,7 @@ from langgraph.store.base import BaseStore
 from pydantic_core import to_jsonable_python
 
 from langgraph_reflexion import FaissStore, StoreError
-from langgraph_reflexion.cli.console import Page, WrongUse, note, summarize
+from langgraph_reflexion.cli.console import Page, WrongUse, note, summarize, wrong_values
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.arguments import DEFAULT_NAMESPACE, label
 from langgraph_reflexion.text.literals import hide_password
@@ -28,12 +28,16 @@ _LABEL = re.compile(r"[^{}\x00-\x1f\x7f\ud800-\udfff]+")
 """A label of a namespace: without fields, control characters, and bytes from the shell that are not UTF-8."""
 
 
-def open_store(address: str | None, *, create: bool = False, hint: str = "") -> AbstractContextManager[BaseStore]:
-    """The store at an address, closed when its `with` ends. A missing one is created, or refused with a hint."""
+def open_store(address: str | None, *, create: bool | None = None) -> AbstractContextManager[BaseStore]:
+    """The store at an address, closed when its `with` ends. A missing one is an error, or created with `create`.
+
+    `create` is `None` for a command without `--create`, which the error then does not suggest.
+    """
+    hint = "; --create makes a store there" if create is False else ""
     if address is None:
         raise WrongUse("name a store: --store FILE or --store postgresql://…")
     if address.startswith(("postgresql://", "postgres://")):
-        return _open_postgres(address, create, hint)
+        return _open_postgres(address, bool(create), hint)
     file = Path(address).expanduser()  # no shell does it in `--store=~/lessons.db`
     if "://" in address:
         raise WrongUse(f"--store takes a file or postgresql://…, got {hide_password(address)}")
@@ -103,9 +107,7 @@ def _open_postgres(address: str, create: bool, hint: str) -> Iterator[BaseStore]
 
 def run_verb(session: Callable[[BaseStore, argparse.Namespace, Page], Session], args: Any, page: Page) -> int:
     """Run the verb of a command on the store that the options name. Returns the exit status."""
-    create = getattr(args, "create", None)
-    hint = "; --create makes a store there" if create is False else ""
-    with open_store(args.store, create=bool(create), hint=hint) as store:
+    with open_store(args.store, create=args.create) as store, wrong_values():
         verb: Callable[[], int] = getattr(session(store, args, page), f"do_{args.verb}")
         return verb()
 
@@ -132,12 +134,14 @@ class Session:
             # As in a run, the dots of a user's id are escaped.
             return tuple(label(part) if "." in part or part == "langgraph" else part for part in parts)
         held = namespaces_in(self.store, self.collection) or namespaces_in(self.store, "episodes")
-        if len(held) > 1 and DEFAULT_NAMESPACE not in held:
+        if len(held) == 1:
+            return held[0]
+        if held and DEFAULT_NAMESPACE not in held:
             raise WrongUse(f"choose one with --namespace: {_list_namespaces(held)}")
-        if len(held) > 1:
-            others = [namespace for namespace in held if namespace != DEFAULT_NAMESPACE]
-            note(f"Showing {'/'.join(DEFAULT_NAMESPACE)}; there is also {_list_namespaces(others)}")
-        return held[0] if len(held) == 1 else DEFAULT_NAMESPACE
+        if held:
+            held.remove(DEFAULT_NAMESPACE)
+            note(f"Showing {'/'.join(DEFAULT_NAMESPACE)}; there is also {_list_namespaces(held)}")
+        return DEFAULT_NAMESPACE
 
     @property
     def place(self) -> str:
