@@ -213,7 +213,7 @@ def _compile(parts: Parts, learn: AfterRun | None, *, self_checks: bool, **setti
     branches = _branches(Routes(budget, tools), parts)
     compiled = compile_graph(parts, nodes, edges, branches, transformers=[ToolCallTransformer], **settings)
     if learn is not None and waits:
-        compiled.nodes["learn"].subgraphs = [learn.graph]  # for drawings: LangGraph cannot find it
+        compiled.nodes["learn"].subgraphs = [learn.graph]  # for drawings, because LangGraph cannot find this subgraph
     if actor.name is not None:
         # LangChain's own agents declare here whose tokens are streamed. `with_config` would not do: its copy loses the
         # types that a parent's checkpointer may restore.
@@ -260,7 +260,7 @@ def _branches(routes: Routes, parts: Parts) -> list[Branch]:
             routes.after_observe,
             {
                 "decide": "fine",
-                "check": "direct answer",  # also without such a tool: `update_state` may add a call next to an answer
+                "check": "direct answer",  # even without such a tool: `update_state` may add a call next to an answer
                 "reflect": "tool failure, loop",
                 "wrap_up": spent,
                 "finish": "handed off",

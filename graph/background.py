@@ -72,7 +72,7 @@ class Background:
             self._submit(work, done, context.copy())
 
         def ended(task: asyncio.Task[None]) -> None:
-            if task.cancelled():  # only its loop, when it ends, can cancel it
+            if task.cancelled():  # only the end of its loop can cancel it
                 leave_loop()
             else:
                 self._finish(done)
@@ -141,7 +141,7 @@ class Background:
         graph needs a pool of its own."""
         if not self._waits_at_exit:
             self._waits_at_exit = True
-            with suppress(AttributeError, RuntimeError):  # not public, and it fails while Python exits
+            with suppress(AttributeError, RuntimeError):  # a private function, which fails while Python exits
                 threading._register_atexit(partial(_wait_for_work, weakref.ref(self), self._process))  # type: ignore[attr-defined]
 
     def _unfinished(self) -> set[Future[None]]:

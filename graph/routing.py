@@ -49,7 +49,7 @@ class Routes:
         `reflect`."""
         turn, answers = last_turn(state["messages"])
         pending = pending_decision(state)
-        if pending is not None:  # also next to the calls of an earlier turn, if an edit removed their results
+        if pending is not None:  # even if earlier calls are open, because an edit removed their results
             return "ask" if pending["action"] == "ask_user" else "check"
         if calls := open_calls(turn, answers):
             if self.budget.steps_left(state) < STEPS_FOR_TOOLS:

@@ -197,7 +197,8 @@ def _group_by_advice(lessons: Mapping[str, Lesson]) -> dict[str, str]:
             other
             for other in dict.fromkeys(found.values())
             if lesson.when and (lesson.kind, tool_of(lesson)) == (lessons[other].kind, tool_of(lessons[other]))
-            if words[id] <= words[other] or words[other] <= words[id]  # else `same` says no, in twenty times the time
+            if words[id] <= words[other]
+            or words[other] <= words[id]  # otherwise `same` is false, and takes twenty times as long
             if same(texts[id], texts[other])
         )
         found[id] = next(near, id)
@@ -208,7 +209,7 @@ def worth(found: StoredLesson) -> float:
     """The share of runs that a lesson is likely to win, for any kind of task."""
     id = found.lesson.id
     wins, losses = recent([found])
-    wins += max(_times_taught([found], {id: id})[id], 1.0)  # one being written was taught once
+    wins += max(_times_taught([found], {id: id})[id], 1.0)  # a lesson that is being written counts as taught once
     return (wins + PRIOR_RUNS / 2) / (wins + losses + PRIOR_RUNS)
 
 

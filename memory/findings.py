@@ -176,7 +176,7 @@ def _is_same_mistake(known: Finding, finding: Finding) -> bool:
         return False
     other_thing, other_advice = (exchanged(*pair) for pair in texts)
     if other_thing and other_thing == other_advice:
-        return False  # the same about another thing
+        return False  # the same mistake about something else
     wrong = likeness(known["description"], finding["description"])
     if wrong >= ALIKE or known["category"] != finding["category"] or not known["suggestion"]:
         return wrong >= ALIKE

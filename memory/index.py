@@ -150,7 +150,7 @@ class Index:
     def add(self, items: Iterable[Item]) -> None:
         """Index these items as they are now."""
         with self._changing():
-            of_piece = cache(tokens_of_piece)  # until these items are read
+            of_piece = cache(tokens_of_piece)  # a cache for these items only
             for item in items:
                 if item.key in self.entries:
                     self._drop(item.key)
@@ -279,7 +279,7 @@ def names_any_task(value: Mapping[str, Any]) -> bool:
     is_fact = value.get("kind") in ("preference", "project")
     if not is_fact and not value.get("name"):
         return False
-    clause = re.split("[,;.，；。]", str(value.get("when") or ""))[0].strip()  # the first one counts
+    clause = re.split("[,;.，；。]", str(value.get("when") or ""))[0].strip()  # only the first clause counts
     words = set(re.findall(r"\w+", clause.casefold()))
     if not words or clause.casefold() in ("n/a", "null") or ANY_IN_CHINESE.fullmatch(clause):
         return True

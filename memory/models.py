@@ -23,7 +23,7 @@ def ask(model: Any, question: str, name: str) -> Wait:
     model = model_named(model) if isinstance(model, str) else model
     if not hasattr(model, "invoke"):
         return call_function(f"The function given as `{name}`", model, question)
-    from langchain_core.runnables import ensure_config  # most books ask no model
+    from langchain_core.runnables import ensure_config  # imported late, because most books ask no model
 
     config = silent_config(ensure_config(), run_name=name)
     return Wait(lambda: model.invoke(question, config), lambda: model.ainvoke(question, config))
@@ -70,7 +70,7 @@ def topic_for(task: str, policy: MemoryPolicy, seconds: float | None = None) -> 
 
 def _go_on_after(fault: Exception, what: str) -> None:
     """Log why a model or function gave no result. LangGraph's own control flow is raised."""
-    from langgraph.errors import GraphBubbleUp  # takes as long to import as the rest of memory
+    from langgraph.errors import GraphBubbleUp  # imported late: it takes as long as the rest of memory
 
     if isinstance(fault, GraphBubbleUp):
         raise fault

@@ -114,7 +114,7 @@ class Shelf:
         self.evidence: Namespace = (*namespace, "evidence")
         self.notes: Namespace = (*self.evidence, NOTES)
         self.forgotten: Namespace = (*self.evidence, FORGOTTEN)
-        unknown = self if getattr(store, "index_config", self) else None  # a store that does not say may have them
+        unknown = self if getattr(store, "index_config", self) else None  # a store that does not say may have vectors
         embeddings = getattr(store, "embeddings", unknown)
         self.has_vectors = embeddings is not None and not getattr(embeddings, "spelling_only", False)
         """Whether the store may find lessons by meaning."""
@@ -345,7 +345,7 @@ class Shelf:
         except Exception as fault:
             has_index = getattr(self.store, "embeddings", self) is not None
             embeds = has_index and any(isinstance(op, PutOp) and op.index for op in ops)
-            if not embeds or isinstance(fault, StoreError):  # that is an error of the file
+            if not embeds or isinstance(fault, StoreError):  # an error of the file, not of the embedding model
                 raise
             logger.warning("Writing without vectors: %s: %s", type(fault).__name__, mask_secrets(str(fault)))
             yield [op._replace(index=False) if isinstance(op, PutOp) and op.index else op for op in ops]

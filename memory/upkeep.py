@@ -49,7 +49,7 @@ def sum_up_runs(shelf: Shelf, lesson: str) -> Plan[None]:
 
     If two writers do this at once, nothing is lost: the record with the later runs wins, and it contains the other.
     """
-    end = shelf.clock() - LATE  # before the items are read: a later one may be missing
+    end = shelf.clock() - LATE  # computed before the items are read, because later ones may be missing
     about = yield from items_in(shelf.evidence_of(lesson))
     runs = [item for item in about if item.value.get("type") == "run"]
     runs = [item for item in runs if (at := time_in(item.value.get("at"))) is not None and at < end]

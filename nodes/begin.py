@@ -46,7 +46,7 @@ def begin(parts: Parts, state: State, config: RunnableConfig) -> Update:
     now, run, outcome = parts.budget.now(), run_id(config), state.get("outcome")
     last = state.get("about")
     if last is not None and (again := re.fullmatch(f"{re.escape(run)}(?:-([0-9]+))?", last["id"])):
-        # The config of the last run again: its messages, and its record in memory, would be replaced, if it has ended.
+        # The last run had the same id. If it has ended, this run would replace its messages and its record in memory.
         run = f"{run}-{int(again[1] or 1) + 1}" if outcome is not None else last["id"]
     conversation = given
     if feedback and not isinstance(given[-1], HumanMessage):

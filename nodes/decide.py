@@ -64,7 +64,7 @@ def decide(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
         return {"decision": None, "stop": reason, "progress": {"node": "decide", "stop": reason}}
     selected = yield from actor.choice.select(lambda: actor.view.select(state), config)
     spent, failures = Usage(), list[Failure]()
-    repair: list[AnyMessage] = []  # an invalid reply and, last, what is wrong with it: only the retry sees them
+    repair: list[AnyMessage] = []  # an invalid reply and what is wrong with it, for the retry only
     step = state["tally"]["steps"] + 1
     for _ in range(1 + budget.limits.decision_retries):
         prompt, reply = yield from _ask(parts, state, config, selected, repair)
@@ -163,7 +163,7 @@ def _read(parts: Parts, state: State, reply: AIMessage, turn: str) -> Valid | In
     if not reply.tool_calls and (refusal := refusal_in(reply)) is not None:
         message = reply.model_copy(update={"content": refusal, "name": actor.name or reply.name})
         return Valid(Decision(action="finish", final=refusal), message, refused=True)
-    # A reply with an id of ours came without one: another middleware wrote it, so no finish reason is expected.
+    # If the id is ours, the reply came without one: another middleware wrote it, so no finish reason is expected.
     is_models = not str(reply.id).startswith(state["about"]["id"])
     if cut := cut_off(reply, state["messages"] if is_models else (), state["about"]["task_id"]):
         return Invalid("parse_error", cut)

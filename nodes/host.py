@@ -110,7 +110,7 @@ class Route(Runnable[Any, Any]):
         if "tally" not in state:
             raise ValueError("No run has begun on this thread, so there is no decision to edit: invoke the agent first")
         if "__pregel_scratchpad" not in configurable_of(config or {}):
-            # Nothing runs: `update_state` calls the routes too. The remaining steps are those of the next run.
+            # Nothing is running: `update_state` calls the routes too. The remaining steps are those of the next run.
             state.pop("remaining_steps", None)
         chosen = self.choose(state)
         return self.labels[chosen] if isinstance(chosen, str) else chosen

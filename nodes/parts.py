@@ -139,5 +139,5 @@ class AgentMemory:
     def book_at(self, namespace: Sequence[str], config: RunnableConfig) -> LessonBook:
         """The book of a namespace: in the agent's store, else in that of the running graph, else in the fallback."""
         stores = (self.store, runtime_of(config).store, self.fallback)
-        store = next(store for store in stores if store is not None)  # an empty one may be false
+        store = next(store for store in stores if store is not None)  # an empty store may be falsy
         return LessonBook(store, tuple(namespace), self.policy, self.clock, self.indexes, prompts=self.prompts)

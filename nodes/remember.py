@@ -54,7 +54,9 @@ def remember(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update
     """
     failure, written, quarantined = cast("Failure", state["failure"]), list[str](), set[str]()
     update: Update = {"progress": {"node": "remember", "lessons": written}}
-    if len(state["reflections"]) == state["tally"]["remembered"]:  # a known lesson took its place, or it was unreadable
+    if (
+        len(state["reflections"]) == state["tally"]["remembered"]
+    ):  # a known lesson replaced it, or it could not be parsed
         return update
     reflection, book = state["reflections"][-1], parts.memory.book(state, config, writing=True)
     writer = yield from _writer(parts, state, config, book)
@@ -273,7 +275,7 @@ class LessonWriter:
 
 
 def _task_taught_by(state: State) -> str:
-    """The task that the lessons of this run come from, with brief replies to its questions. They must not retell it.
+    """The task that the lessons of this run come from, with brief replies to its questions. They must not restate it.
 
     Feedback is no task: the user's own words are what a lesson should say. If there is no new message with it, the task
     is the one before, and none if there is no other message of the user.

@@ -138,7 +138,7 @@ def _needs_await(tool: BaseTool | None, fault: BaseException) -> bool:
         return False
     if "sync invocation" in str(fault):
         return True
-    # A caller's class whose sync method only says that it is missing.
+    # The sync method of the caller's class may only say that it is not implemented.
     raised_in = [frame.f_code.co_name for frame, _ in walk_tb(fault.__traceback__)][-1:]
     is_in_run = raised_in == ["_run"]
     return is_in_run and tool is not None and type(tool)._arun is not BaseTool._arun

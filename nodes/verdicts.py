@@ -71,7 +71,7 @@ class NamedCheck:
     def verdict(self, answer: Any, run: Run | ToolCall, meter: Meter, seconds: float | None = None) -> Waits[Verdict]:
         """Its verdict. An exception or a timeout rejects the answer, with the error as evidence."""
         what, twin = f"The check {self.name!r}", getattr(self.function, "acall", None)
-        if twin is not None and inspect.isroutine(twin):  # a `Mock` would make up another one
+        if twin is not None and inspect.isroutine(twin):  # a `Mock` would invent one
             wait = either(self.function, twin, answer, run)
         else:
             wait = call_function(what, self.function, answer, run)

@@ -214,7 +214,7 @@ def _messages_in(final: Any) -> list[BaseMessage] | None:
         return None
     try:
         return convert_to_messages(found)
-    except (NotImplementedError, ValueError, TypeError, KeyError):  # its own field with that name
+    except (NotImplementedError, ValueError, TypeError, KeyError):  # a field of its own has that name
         return None
 
 

@@ -79,7 +79,7 @@ class Reader:
     def list_items(self, op: SearchOp) -> list[SearchItem]:
         """Items in the order in which they were first written."""
         where, values = self._where(op)
-        order = "+id" if op.namespace_prefix else "id"  # the plus sign has SQLite look up the namespace first
+        order = "+id" if op.namespace_prefix else "id"  # the plus sign makes SQLite look up the namespace first
         page = f"SELECT id FROM items WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?"
         rows = self._select(f"id IN ({page}) ORDER BY id", *values, op.limit, op.offset)
         return [SearchItem(**self._fields(row, op.refresh_ttl)) for row in rows]

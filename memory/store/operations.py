@@ -115,7 +115,7 @@ def pack_vectors(texts: Sequence[str], vectors: Any, dims: int) -> dict[str, byt
 
 def _check_put(op: PutOp, settings: Settings) -> Put:
     _check_place(op)
-    if any("\0" in label for label in op.namespace):  # LangGraph before 4.3.2 of its checkpoints does not check this
+    if any("\0" in label for label in op.namespace):  # langgraph-checkpoint before 4.3.2 does not check this
         raise InvalidNamespaceError(f"a label of a namespace cannot contain NUL, got {op.namespace!r}")
     namespace, key = ".".join(op.namespace), str(op.key)
     if op.value is None:

@@ -61,7 +61,7 @@ class WordIndex:
                 old = connection.execute(changed, {"seq": self._seq})
                 self._db.executemany("DELETE FROM words WHERE rowid = ?", old)
             new = connection.execute("SELECT id, value, fields FROM items WHERE seq > ?", (self._seq,))
-            of_piece = cache(tokens_of_piece)  # until these items are read
+            of_piece = cache(tokens_of_piece)  # a cache for these items only
 
             def words(value: str, own: str | None) -> str:
                 text = text_to_search(json.loads(value), json.loads(own) if own else fields)

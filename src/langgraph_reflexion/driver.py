@@ -119,7 +119,7 @@ class NeedsAsyncError(RuntimeError):
         self.what = what
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.what,)  # in another process, an error is made anew with its arguments
+        return type(self), (self.what,)  # to unpickle an error, Python calls its class with these arguments
 
 
 def call_function(what: str, function: Callable[..., Any], *args: Any) -> Wait:
@@ -182,7 +182,7 @@ async def _async_within(seconds: float, acall: Callable[[], Awaitable[Any]]) -> 
         done, _ = await asyncio.wait({work}, timeout=seconds)
     except asyncio.CancelledError:
         work.cancel()
-        await asyncio.wait({work}, timeout=seconds)  # until it has cleaned up, as without a time limit
+        await asyncio.wait({work}, timeout=seconds)  # wait until it has cleaned up, as without a time limit
         raise
     if not done:
         work.cancel()
@@ -223,7 +223,7 @@ def sync_result(what: str, result: Any) -> Any:
     """Return the result of a function under `invoke`. An awaitable is refused."""
     if not inspect.isawaitable(result):
         return result
-    if hasattr(result, "close"):  # a coroutine that nobody awaits would warn
+    if hasattr(result, "close"):  # Python warns about a coroutine that is never awaited
         result.close()
     raise NeedsAsyncError(what)
 
@@ -248,7 +248,9 @@ def silent_config(config: RunnableConfig, **changes: Any) -> RunnableConfig:
 @contextmanager
 def default_config(config: RunnableConfig) -> Iterator[None]:
     """A context in which a model that is called without a config gets this one."""
-    from langchain_core.runnables.config import var_child_runnable_config  # most users of this file need no model
+    from langchain_core.runnables.config import (
+        var_child_runnable_config,
+    )  # imported late: most users of this file need no model
 
     token = var_child_runnable_config.set(config)
     try:

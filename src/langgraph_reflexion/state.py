@@ -401,7 +401,9 @@ def replied_to(messages: Sequence[AnyMessage]) -> Iterator[str]:
             yield message.text
             asked = True if isinstance(message, ToolMessage) else None
         elif asked is None and isinstance(message, AIMessage):
-            asked = bool(re.search(r"\?(?!\w)|[？؟]", message.text[-QUESTION_NEAR_END:]))  # not in a URL or a pattern
+            asked = bool(
+                re.search(r"\?(?!\w)|[？؟]", message.text[-QUESTION_NEAR_END:])
+            )  # but not in a URL or a pattern
 
 
 def task_of(messages: Sequence[AnyMessage]) -> str:

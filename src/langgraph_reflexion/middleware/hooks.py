@@ -234,7 +234,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
             return None
         state, node = self._read(values, config), private["next"]
         if node in ("tool", "direct"):
-            resumed = is_resumed(private, config)  # only the time until now was a person's
+            resumed = is_resumed(private, config)  # only the time until now was spent waiting for a person
             return {"reflexion": private_state(state, node, config)} if resumed else None
         reply, edited = reply_in(state), False
         if node == "check":
@@ -299,7 +299,7 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
             parts = replace(parts, tools=replace(parts.tools, return_direct=direct))
             node, state = yield from run_nodes(parts, config, state, "observe", ("check", *AFTER_CHECK))
             if node == "check":
-                if (value := values.get("structured_response")) is not None:  # it came beside the calls
+                if (value := values.get("structured_response")) is not None:  # it came together with the calls
                     answer = PendingDecision(action="finish", text=text_of(value), message=None, refused=False)
                     state = {**state, "decision": answer}
                 node, state = yield from run_nodes(parts, config, state, node, AFTER_CHECK)
