@@ -19,9 +19,9 @@ from langgraph_reflexion.nodes.host import context_without_run
 
 logger = logging.getLogger(__name__)
 
-PAUSE = 0.1
+START_DELAY = 0.1
 """Seconds that an audit waits before it starts, so that it does not slow down the answer."""
-ROUND = 1.0
+POLL_SECONDS = 1.0
 """Seconds between two checks that the event loops still run."""
 WORKERS = 4
 """Threads per owner. Audits mostly wait for a model, and nobody waits for them."""
@@ -57,7 +57,7 @@ class Background:
 
         async def run() -> None:
             try:
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(START_DELAY)
                 await work.acall()
             except Exception:
                 logger.exception("Work in the background failed")
@@ -96,7 +96,7 @@ class Background:
         while left := begun & self._unfinished():
             if (seconds_left := end - time.monotonic()) <= 0:
                 return False
-            wait(left, min(seconds_left, ROUND))
+            wait(left, min(seconds_left, POLL_SECONDS))
         return True
 
     async def adrain(self, seconds: float | None = None) -> bool:
@@ -106,7 +106,7 @@ class Background:
         while left := begun & self._unfinished():
             if (seconds_left := end - time.monotonic()) <= 0:
                 return False
-            await asyncio.wait(map(asyncio.wrap_future, left), timeout=min(seconds_left, ROUND))
+            await asyncio.wait(map(asyncio.wrap_future, left), timeout=min(seconds_left, POLL_SECONDS))
         return True
 
     def _register(self, loop: asyncio.AbstractEventLoop | None) -> Future[None]:
@@ -127,7 +127,7 @@ class Background:
     def _submit(self, work: Wait, done: Future[None], context: Context) -> None:
         def run() -> None:
             try:
-                time.sleep(PAUSE)
+                time.sleep(START_DELAY)
                 context.run(work.call)
             except Exception:
                 logger.exception("Work in the background failed")

@@ -33,8 +33,8 @@ ACTIVE_SHARE = 0.1
 """Factor on `control_share` for an active lesson: it is withheld from one run in fifty. A factor of a quarter costs
 half a point more in the `usual` world of `benchmarks/lessons.py`."""
 
-PLACES = 50
-"""Runs without lessons that are kept for a topic. A run's place follows from its id, so no writer has to read first,
+TOPIC_SLOTS = 50
+"""Runs without lessons that are kept for a topic. A run's slot follows from its id, so no writer has to read first,
 and a newer run overwrites an older one."""
 
 EARLIER_WINS = 3
@@ -238,10 +238,10 @@ def _met_failure(episode: Episode, lesson: Lesson) -> bool:
 
 def _has_recovered(episode: Episode) -> bool:
     """Whether something failed in the run, but no answer was rejected, and it still succeeded."""
-    return episode.success is True and bool(episode.failures) and not _was_refused(episode)
+    return episode.success is True and bool(episode.failures) and not _had_rejected_answer(episode)
 
 
-def _was_refused(episode: Episode) -> bool:
+def _had_rejected_answer(episode: Episode) -> bool:
     return any(failure.signal == "check_failed" for failure in episode.failures)
 
 
@@ -329,9 +329,9 @@ def topic_label(topic: str) -> str:
 def runs_of_topics(shelf: Shelf, labels: list[str]) -> Plan[dict[str, tuple[LessonRun, ...]]]:
     """The runs of these topics without lessons at the start. They are kept beside the lessons' records, so that a
     database reads both in one query."""
-    places = [_topic_key(label, place) for label in labels for place in range(PLACES)]
-    items = yield from read_items(shelf.evidence, places)
-    parts = [items[at : at + PLACES] for at in range(0, len(items), PLACES)]
+    keys = [_topic_key(label, slot) for label in labels for slot in range(TOPIC_SLOTS)]
+    items = yield from read_items(shelf.evidence, keys)
+    parts = [items[at : at + TOPIC_SLOTS] for at in range(0, len(items), TOPIC_SLOTS)]
     return {label: Evidence().with_records(filter(None, part)).runs for label, part in zip(labels, parts, strict=True)}
 
 
@@ -354,7 +354,7 @@ def _without_lessons(episode: Episode, at: datetime) -> LessonRun | None:
     return {
         "type": "run",
         "run": episode.id,
-        "result": "loss" if _was_refused(episode) else result,
+        "result": "loss" if _had_rejected_answer(episode) else result,
         "at": at.isoformat(),
         "failures": sorted({hash_of(failure.fingerprint, 8) for failure in episode.failures}),
     }
@@ -367,20 +367,20 @@ def _topic_ops(
 
     If there is no record, the one that the run left when it finished first is deleted.
     """
-    kept = {_place_of(row["run"]): row for row in runs}
-    place, ops = _place_of(run), list[Op]()
+    kept = {_slot_of(row["run"]): row for row in runs}
+    slot, ops = _slot_of(run), list[Op]()
     if without is not None:
-        kept[place] = without
-        ops = [put(shelf.evidence, _topic_key(label, place), without)]
-    elif place in kept and kept[place]["run"] == run:
-        del kept[place]
-        ops = [PutOp(shelf.evidence, _topic_key(label, place), None)]
+        kept[slot] = without
+        ops = [put(shelf.evidence, _topic_key(label, slot), without)]
+    elif slot in kept and kept[slot]["run"] == run:
+        del kept[slot]
+        ops = [PutOp(shelf.evidence, _topic_key(label, slot), None)]
     return ops, kept.values()
 
 
-def _place_of(run: str) -> int:
-    return int(draw(run) * PLACES)
+def _slot_of(run: str) -> int:
+    return int(draw(run) * TOPIC_SLOTS)
 
 
-def _topic_key(label: str, place: int) -> str:
-    return f"{label}.{place:02d}"
+def _topic_key(label: str, slot: int) -> str:
+    return f"{label}.{slot:02d}"

@@ -139,7 +139,7 @@ def recent(same: Iterable[StoredLesson]) -> Tally:
         faded = min(1.0, 1 / (1 - DECAY) / max(sum(before), 1))
         wins, losses = wins + faded * before[0], losses + faded * before[1]
     ordered = sorted([*runs.values(), *tried], key=lambda run: str(run["at"]))
-    return _fading(Tally(wins, losses), map(share_won, ordered))
+    return _decayed(Tally(wins, losses), map(share_won, ordered))
 
 
 def share_won(run: LessonRun) -> float:
@@ -147,7 +147,7 @@ def share_won(run: LessonRun) -> float:
     return RECOVERED if run.get("recovered") else float(run["result"] == "win")
 
 
-def _fading(before: Tally, runs: Iterable[float | None]) -> Tally:
+def _decayed(before: Tally, runs: Iterable[float | None]) -> Tally:
     """The tally after these runs, in order of time. Each reduces the weight of what came before it.
 
     A run is the share of it that was won; `None` counts only for the weight.
@@ -181,7 +181,7 @@ def _runs_without(evidence: Iterable[Evidence]) -> Tally:
             if known is None or (known.get("withheld") and not run.get("withheld")):
                 runs[str(run.get("run"))] = run
     ordered = sorted(runs.values(), key=lambda run: str(run["at"]))
-    return _fading(Tally(0.0, 0.0), (share_won(run) if run.get("withheld") else None for run in ordered))
+    return _decayed(Tally(0.0, 0.0), (share_won(run) if run.get("withheld") else None for run in ordered))
 
 
 def _group_by_advice(lessons: Mapping[str, Lesson]) -> dict[str, str]:

@@ -38,7 +38,7 @@ TRUST: tuple[Origin, ...] = ("observed", "judged", "told", "verified")
 COUNTS = ("shown", "wins", "losses", "withheld_wins", "withheld_losses")
 """A lesson's counts of runs."""
 
-LISTED = 60
+MAX_LISTED_RUNS = 60
 """The latest runs of a lesson are kept one by one, earlier ones only as counts. The oldest of these weighs less than a
 twentieth in `estimate.recent`."""
 
@@ -308,8 +308,8 @@ def runs_in(
         if not row.get("undone"):
             runs[str(row["run"])] = row
     ordered = sorted(runs.values(), key=lambda run: (run["at"], str(run["run"])))
-    counts.update(name for run in ordered[:-LISTED] for name in _counts_of(run))
-    return tuple(ordered[-LISTED:]), counts
+    counts.update(name for run in ordered[:-MAX_LISTED_RUNS] for name in _counts_of(run))
+    return tuple(ordered[-MAX_LISTED_RUNS:]), counts
 
 
 def _counts_of(run: Counts) -> tuple[str, ...]:

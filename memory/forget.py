@@ -85,7 +85,7 @@ def _without_texts(
 
     def without(item: Item) -> Op | None:
         episode = parse_item(item, Episode) if item.value.get("reflections") else None
-        if episode is None or (kept := _kept_of(episode, forgotten, texts)) == episode:
+        if episode is None or (kept := _without_forgotten(episode, forgotten, texts)) == episode:
             return None
         marks = {name: item.value[name] for name in MARKS if item.value.get(name)}
         return put(shelf.episodes, item.key, kept.model_dump(mode="json") | marks)
@@ -105,7 +105,9 @@ def _summarizes(item: Item, lessons: Collection[str]) -> bool:
     return item.value.get("kind") == "pattern" and isinstance(old, list) and any(id in lessons for id in old)
 
 
-def _kept_of(episode: Episode, forgotten: Collection[frozenset[str]], texts: Mapping[str, list[str]]) -> Episode:
+def _without_forgotten(
+    episode: Episode, forgotten: Collection[frozenset[str]], texts: Mapping[str, list[str]]
+) -> Episode:
     """The episode without the reflections that repeat a forgotten text: one of their texts has all its sentences, or
     says the same as a forgotten lesson that the run wrote."""
     written = [text for id in episode.written for text in texts.get(id, ())]

@@ -25,13 +25,13 @@ from langgraph_reflexion.text.literals import MAX_TASK, literals_of, mask_secret
 from langgraph_reflexion.text.task import EARLIER, LONG_TASK, own_words, says_what, sentences
 from langgraph_reflexion.text.tokens import characters, function_words, tokens, tokens_of_piece, word_set
 
-LOOKED_UP = 4000
+MAX_POSTINGS = 4000
 """Postings read for a query, rarest words first. Bounds a search in 100,000 lessons. No benchmark set reaches it."""
 
-KEPT = 1000
+MAX_INDEXES = 1000
 """Namespaces for which an agent keeps an index, because an agent with a namespace per user has many."""
 
-KEPT_LESSONS = 50_000
+MAX_INDEXED_LESSONS = 50_000
 """Lessons in all of these indexes, some 6 kB each, and 1 to 3 kB for each task that taught it. The index of a larger
 namespace is kept alone."""
 
@@ -41,7 +41,7 @@ lessons. With more, the words of a template would count as rare: in a book for o
 every lesson. Set on the `tune` parts of `benchmarks/recall.py`, where 10 to 50 do equally well, and on programming
 exercises."""
 
-SHARPER = 1.5
+RARITY_POWER = 1.5
 """Power of the usual rarity (inverse document frequency): above 1, common words count even less. Set on the same
 parts."""
 
@@ -229,7 +229,7 @@ class Index:
             holding -= max(len(self._by_occasion.get(word, ())) - 1, 0)
         holding = max(holding, 1)
         rarity = math.log(1 + (known - holding + 0.5) / (holding + 0.5)) / math.log(1 + (known - 0.5) / 1.5)
-        return float(rarity**SHARPER)
+        return float(rarity**RARITY_POWER)
 
     def matching(self, weights: Mapping[str, float], *, of_tasks: bool = False) -> dict[str, float]:
         """The lessons that share words with a query, best first, each with the sum of weight times rarity over these
@@ -243,7 +243,7 @@ class Index:
             found: dict[str, float] = {}
             looked_up = 0
             for often, word in sorted(held):
-                if (looked_up or of_tasks) and looked_up + often > LOOKED_UP:
+                if (looked_up or of_tasks) and looked_up + often > MAX_POSTINGS:
                     break
                 looked_up += often
                 weight, before = weights[word] * self.rarity(word, of_tasks=of_tasks), found.get
@@ -330,7 +330,7 @@ class Indexes:
             found = indexes.pop(namespace, None) or Index(store, namespace)
             indexes[namespace] = found
             lessons = sum(len(index.items) for index in indexes.values())
-            while len(indexes) > 1 and (len(indexes) > KEPT or lessons > KEPT_LESSONS):
+            while len(indexes) > 1 and (len(indexes) > MAX_INDEXES or lessons > MAX_INDEXED_LESSONS):
                 lessons -= len(indexes.pop(next(iter(indexes))).items)  # the least recently used
             return found
 

@@ -40,7 +40,7 @@ def guard_objection(guard: Any, lesson: Lesson, prompts: Prompts) -> Plan[str | 
         reply = yield ask(guard, question, "guard")
         return _objection_in(first_line(reply)) if is_model else _reason_in(reply)
     except Exception as fault:  # noqa: BLE001 - a model or function may raise anything
-        _go_on_after(fault, "The guard failed, so the lesson is quarantined")
+        _log_failure(fault, "The guard failed, so the lesson is quarantined")
         return f"the guard failed: {type(fault).__name__}"
 
 
@@ -51,7 +51,7 @@ def wording(model: Any, lessons: Sequence[Lesson], prompts: Prompts) -> Plan[str
         reply = yield ask(model, prompts.render("distill", lessons=listed), "distill")
         return first_line(reply)
     except Exception as fault:  # noqa: BLE001 - a model may raise anything
-        _go_on_after(fault, "Distilled without a model")
+        _log_failure(fault, "Distilled without a model")
         return None
 
 
@@ -64,11 +64,11 @@ def topic_for(task: str, policy: MemoryPolicy, seconds: float | None = None) -> 
                 raise TypeError(f"it must return a word, got {found!r}")
             return found or GENERAL
         except Exception as fault:  # noqa: BLE001 - a caller's function must not cost the run
-            _go_on_after(fault, "The topic comes from the built-in classifier, because `topics` failed")
+            _log_failure(fault, "The topic comes from the built-in classifier, because `topics` failed")
     return topic_of(task)
 
 
-def _go_on_after(fault: Exception, what: str) -> None:
+def _log_failure(fault: Exception, what: str) -> None:
     """Log why a model or function gave no result. LangGraph's own control flow is raised."""
     from langgraph.errors import GraphBubbleUp  # imported late: it takes as long as the rest of memory
 

@@ -61,13 +61,13 @@ Clock = Callable[[], datetime]
 NEAREST = 50
 """Lessons that the vector search of a store is asked for."""
 
-FEW = 50
+SMALL_NAMESPACE = 50
 """A namespace with at most this many lessons is read completely each time. That takes as long as reading its notes."""
 
 PAST_TASKS = 20
 """Earlier tasks that a long one is compared with."""
 
-NOTES_KEPT = 60
+MAX_NOTES = 60
 """Change notes that a namespace keeps. A recall reads all of them, in about 1 ms on PostgreSQL. An index that is
 further behind reads the namespace again, in about 25 ms if it has 1,000 lessons."""
 
@@ -81,7 +81,7 @@ wrong."""
 MARKS = (UNDONE, COUNTED)
 """The fields that are added to an episode."""
 
-MOST_WRITTEN = 16_000
+MAX_BATCH = 16_000
 """Items that one batch writes. A statement of PostgreSQL takes at most 65,535 parameters, four of them for an item."""
 
 MAX_CORRECTIONS = 8
@@ -144,13 +144,13 @@ class Shelf:
 
     def _update_from_notes(self, index: Index) -> Plan[IndexUpdate]:
         """What the index must read, according to the change notes, for a store that cannot tell what changed."""
-        if len(index.items) <= FEW:
-            [page] = yield [SearchOp(self.lessons, None, FEW + 1)]
-            if len(page) <= FEW:
+        if len(index.items) <= SMALL_NAMESPACE:
+            [page] = yield [SearchOp(self.lessons, None, SMALL_NAMESPACE + 1)]
+            if len(page) <= SMALL_NAMESPACE:
                 return IndexUpdate([item for item in page if item.namespace == self.lessons], complete=True)
         all_notes = yield from items_in(self.notes)
         notes = {note.key for note in all_notes}
-        if index.notes is None or ((index.notes or len(notes) >= NOTES_KEPT) and index.notes.isdisjoint(notes)):
+        if index.notes is None or ((index.notes or len(notes) >= MAX_NOTES) and index.notes.isdisjoint(notes)):
             return IndexUpdate((yield from items_in(self.lessons)), complete=True, notes=notes)
         new = [note.value.get("lessons") for note in all_notes if note.key not in index.notes]
         keys = list(dict.fromkeys(key for ids in new if isinstance(ids, list) for key in ids if isinstance(key, str)))
@@ -355,7 +355,7 @@ class Shelf:
         batch: list[Op] = []
         for group in groups:
             # A `FaissStore` has no limit.
-            if batch and len(batch) + len(group) > MOST_WRITTEN and not hasattr(self.store, "changes"):
+            if batch and len(batch) + len(group) > MAX_BATCH and not hasattr(self.store, "changes"):
                 yield batch
                 batch = []
             batch.extend(group)

@@ -13,13 +13,13 @@ from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.access import Plan, drop, items_in, put
 from langgraph_reflexion.memory.evidence import Evidence
 from langgraph_reflexion.memory.forget import remove_forgotten
-from langgraph_reflexion.memory.shelf import NOTES_KEPT, Shelf, time_in
+from langgraph_reflexion.memory.shelf import MAX_NOTES, Shelf, time_in
 
-APPENDED = 40
+MAX_APPENDED_RUNS = 40
 """Runs of a lesson that are kept as items of their own before half of them are summed up. Each run of the agent reads
 those of the lessons it was shown."""
 
-LATE = timedelta(seconds=1.5)
+SUM_UP_AGE = timedelta(seconds=1.5)
 """Age at which runs are summed up. Until then, an earlier one may still be written, because clocks differ or a
 process pauses. Each credit reads the younger runs of its lessons: some 170 items if a lesson is shown 100 times a
 second."""
@@ -38,7 +38,7 @@ FORGET_TAKES = timedelta(hours=1)
 def is_due(evidence: Evidence, now: datetime) -> bool:
     """Whether a lesson has enough single runs that half of them should be summed up, or was taught often enough."""
     times = evidence.appended
-    if len(times) > APPENDED and now - datetime.fromisoformat(times[APPENDED // 2]) > LATE:
+    if len(times) > MAX_APPENDED_RUNS and now - datetime.fromisoformat(times[MAX_APPENDED_RUNS // 2]) > SUM_UP_AGE:
         return True
     often = Counter(_group(change.action, change.by) for change in evidence.standing if not change.after)
     return any(count > 2 * KEPT_OF_EACH for group, count in often.items() if group is not None)
@@ -49,14 +49,14 @@ def sum_up_runs(shelf: Shelf, lesson: str) -> Plan[None]:
 
     If two writers do this at once, nothing is lost: the record with the later runs wins, and it contains the other.
     """
-    end = shelf.clock() - LATE  # computed before the items are read, because later ones may be missing
+    end = shelf.clock() - SUM_UP_AGE  # computed before the items are read, because later ones may be missing
     about = yield from items_in(shelf.evidence_of(lesson))
     runs = [item for item in about if item.value.get("type") == "run"]
     runs = [item for item in runs if (at := time_in(item.value.get("at"))) is not None and at < end]
     sums = [item for item in about if item.value.get("type") == "sum"]
     ops: list[Op] = drop(_stale(about))
     summed = Evidence().with_records([*sums, *runs])
-    if len(runs) >= APPENDED // 2 and summed.runs:
+    if len(runs) >= MAX_APPENDED_RUNS // 2 and summed.runs:
         times = [item.value.get("at") for item in (*sums, *runs)]
         key, value = summed.sum_record(max(str(at) for at in times if time_in(at) is not None))
         ops += [*drop([*runs, *(item for item in sums if item.key != key)]), put(shelf.evidence_of(lesson), key, value)]
@@ -81,7 +81,7 @@ def drop_old(shelf: Shelf) -> Plan[None]:
 
 def drop_old_notes(shelf: Shelf) -> Plan[None]:
     """Delete all except the latest change notes."""
-    yield from _drop_oldest(shelf.notes, NOTES_KEPT, NOTES_KEPT)
+    yield from _drop_oldest(shelf.notes, MAX_NOTES, MAX_NOTES)
 
 
 def _drop_oldest(place: Namespace, kept: int, limit: int) -> Plan[None]:

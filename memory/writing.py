@@ -38,7 +38,7 @@ from langgraph_reflexion.text.tokens import fold, tokens
 
 WriteAction = Literal["added", "merged", "unchanged", "refused", "quarantined"]
 
-COMPARED = 12
+MAX_COMPARED = 12
 """A new lesson is compared with this many others, those that share the most words. This bounds the time of a write."""
 
 SAME_VECTORS = 0.95
@@ -173,7 +173,7 @@ def duplicate_and_opposites(shelf: Shelf, new: Lesson, items: Mapping[str, Item]
     shared = shelf.index.sharing(words)
     known = [(n, items[item.key]) for n, item in shared if item.key in items]
     near = sorted((pair for pair in known if is_live(pair[1])), key=lambda pair: (-pair[0], pair[1].key))
-    opposites = [item.key for _, item in near[:COMPARED] if opposed(item.value["text"], new.text)]
+    opposites = [item.key for _, item in near[:MAX_COMPARED] if opposed(item.value["text"], new.text)]
     same_id = items.get(new.id)
     if same_id is not None and (new.name or same_id.value.get("status") != "superseded"):
         return same_id, opposites
@@ -188,7 +188,7 @@ def duplicate_and_opposites(shelf: Shelf, new: Lesson, items: Mapping[str, Item]
     if new.status != "candidate" or new.name is not None:  # under a name, other words are a correction
         return same_id, opposites
     bound = [item for item in of_kind if has_same_tool(new, item.value)]
-    return next((item for item in bound[:COMPARED] if same(item.value["text"], new.text)), same_id), opposites
+    return next((item for item in bound[:MAX_COMPARED] if same(item.value["text"], new.text)), same_id), opposites
 
 
 def _duplicate_by_vectors(shelf: Shelf, new: Lesson, items: Mapping[str, Item]) -> Plan[Item | None]:

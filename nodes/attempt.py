@@ -19,7 +19,7 @@ from langgraph_reflexion.nodes.exceptions import (
     describe,
     is_transient,
     model_fault,
-    pause_before,
+    retry_delay,
     tool_error_class,
 )
 from langgraph_reflexion.nodes.host import emit_failure, emit_step, is_first_step
@@ -243,10 +243,10 @@ def _handle_error(call: WorkerCall, fault: BaseException) -> Waits[Update]:
     failure = _fail(call, "tool_error", evidence, mark, tool=name, error_class=tool_error_class(fault))
     tried = len(state["failures"]) - state["tally"]["attempt_start"]["failures"] + 1
     seconds = call.parts.budget.seconds_left(state)
-    wait = pause_before(fault, tried - 1, seconds) if is_transient(fault) else 0.0
+    wait = retry_delay(fault, tried - 1, seconds) if is_transient(fault) else 0.0
     if tried > call.trial.retries or wait is None:
         # A transient error, such as a lost connection, says nothing about the worker's approach to the task.
-        return _no_answer(call, failure, "model_error", reflects=not is_transient(fault))
+        return _end_without_answer(call, failure, "model_error", reflects=not is_transient(fault))
     yield pause(wait)
     return {**_update_after(call), "failures": [*state["failures"], failure]}
 
@@ -255,7 +255,7 @@ def _out_of_steps(call: WorkerCall, steps: Sequence[AnyMessage] = ()) -> Update:
     """No answer within the steps of an attempt. The worker's approach is at fault, so reflect on it."""
     why = f"The worker gave no answer in {call.trial.max_steps} model calls, the limit of `max_steps`."
     failure = _fail(call, "no_progress", why, fingerprint("no_progress", None, why))
-    return _no_answer(call, failure, "max_attempts", steps, reflects=True)
+    return _end_without_answer(call, failure, "max_attempts", steps, reflects=True)
 
 
 def _agent_failed(call: WorkerCall, outcome: Outcome, steps: Sequence[AnyMessage]) -> Update:
@@ -265,10 +265,12 @@ def _agent_failed(call: WorkerCall, outcome: Outcome, steps: Sequence[AnyMessage
     mark = last.fingerprint or fingerprint(last.signal, last.tool, evidence)
     failure = _fail(call, last.signal, evidence, mark, tool=last.tool, error_class=last.error_class)
     cut_short = outcome.stop_reason in CUT_SHORT
-    return _no_answer(call, failure, "model_error" if cut_short else "max_attempts", steps, reflects=not cut_short)
+    return _end_without_answer(
+        call, failure, "model_error" if cut_short else "max_attempts", steps, reflects=not cut_short
+    )
 
 
-def _no_answer(
+def _end_without_answer(
     call: WorkerCall, failure: Failure, stop: StopReason, steps: Sequence[AnyMessage] = (), *, reflects: bool
 ) -> Update:
     """The attempt ends without an answer, because of this failure. The trial ends if it was the last one."""

@@ -17,7 +17,7 @@ from langgraph_reflexion.schemas import Failure
 from langgraph_reflexion.state import BLANK, FEEDBACK_END, RUN_FIELDS, About, State, Update, is_from_user, task_of
 from langgraph_reflexion.text.literals import fingerprint
 
-FEWEST_STEPS = 6
+MIN_STEPS = 6
 """LangGraph's steps for the shortest run: begin, recall, decide, check, finish, and a spare one that it needs."""
 MAX_FEEDBACK = 8_000
 """Characters of feedback, as many as of a check's complaints."""
@@ -25,7 +25,7 @@ MAX_FEEDBACK = 8_000
 
 def begin(parts: Parts, state: State, config: RunnableConfig) -> Update:
     """Reset every private field that an earlier run left on this thread."""
-    fewest = FEWEST_STEPS + parts.budget.steps_after
+    fewest = MIN_STEPS + parts.budget.steps_after
     limit = config.get("recursion_limit") or fewest
     if limit < fewest:
         raise ValueError(f"`recursion_limit` must be {fewest} or more, got {limit}: the shortest run needs that many")

@@ -18,9 +18,9 @@ ModelFault = Literal["overflow", "setting", "model_error"]
 
 MAX_ERROR = 4_000
 """Characters of an exception's message, because a stack trace would fill a prompt."""
-MAX_PAUSE = 60.0
+MAX_RETRY_DELAY = 60.0
 """Seconds. If the server asks for a longer wait, the call is not retried."""
-FIRST_PAUSE = 0.25
+FIRST_RETRY_DELAY = 0.25
 """Seconds before the first retry if the server names no time. Doubled before each further retry."""
 
 _WRONG_SETTING = (
@@ -150,10 +150,10 @@ def is_lost_connection(error: BaseException) -> bool:
     return any(_LOST_CONNECTION.search(kind.__name__.lower()) for kind in type(error).__mro__)
 
 
-def pause_before(error: BaseException, attempt: int, seconds: float | None = None) -> float | None:
+def retry_delay(error: BaseException, attempt: int, seconds: float | None = None) -> float | None:
     """Seconds to wait before the next try: the server's time, else starting at a quarter of a second and doubling.
 
-    A server's time is never shortened: None if it is longer than `MAX_PAUSE`, or than the `seconds` that are left.
+    A server's time is never shortened: None if it is longer than `MAX_RETRY_DELAY`, or than the `seconds` left.
     """
     named = _seconds_in(getattr(error, "retry_after", None))
     for holder in (getattr(error, "response", None), error):
@@ -161,8 +161,8 @@ def pause_before(error: BaseException, attempt: int, seconds: float | None = Non
         if named is None and hasattr(headers, "items"):
             values = (value for key, value in headers.items() if str(key).lower() == "retry-after")
             named = _seconds_in(next(values, None))
-    wait = named if named is not None else min(FIRST_PAUSE * 2**attempt, MAX_PAUSE)
-    return wait if wait <= MAX_PAUSE and (seconds is None or wait < seconds) else None
+    wait = named if named is not None else min(FIRST_RETRY_DELAY * 2**attempt, MAX_RETRY_DELAY)
+    return wait if wait <= MAX_RETRY_DELAY and (seconds is None or wait < seconds) else None
 
 
 def _seconds_in(value: Any) -> float | None:

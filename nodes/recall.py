@@ -26,7 +26,7 @@ from langgraph_reflexion.text.task import request_of
 
 logger = logging.getLogger(__name__)
 
-LAST_WRITE = 3.0
+WRITE_GRACE = 3.0
 """Seconds that a write may take after the deadline, so that a late run is recorded."""
 
 
@@ -111,4 +111,4 @@ def best_effort(parts: Parts, state: State, what: str, wait: Wait, *, writing: b
 def seconds_for_memory(parts: Parts, state: State, *, writing: bool) -> float | None:
     """Half of the time that is left of the run: the other half is for the model."""
     left = parts.budget.seconds_left(state)
-    return None if left is None else max(left / 2, LAST_WRITE if writing else 0)
+    return None if left is None else max(left / 2, WRITE_GRACE if writing else 0)

@@ -103,7 +103,7 @@ def ask_for_reflection(case: Case, depth: Depth) -> Waits[ReadReflection]:
             return read
         asked = messages if mode == "free" else [*messages, HumanMessage(json.dumps(schema))]
         case.meter.add(budget.cost(asked, reply))
-        read = (read_freely if mode == "free" else read_reflection)(reply.message.text, case.failure, depth)
+        read = (read_free_reflection if mode == "free" else read_reflection)(reply.message.text, case.failure, depth)
         if read.reflection is not None:
             return read
         reply_shown = [AIMessage(bounded(reply.message.text, 2_000))] if reply.message.text.strip() else []
@@ -264,7 +264,7 @@ def read_reflection(text: str, failure: Failure, depth: Depth) -> ReadReflection
     return ReadReflection(reflection, dropped=dropped)
 
 
-def read_freely(text: str, failure: Failure, depth: Depth) -> ReadReflection:
+def read_free_reflection(text: str, failure: Failure, depth: Depth) -> ReadReflection:
     """A reflection in a model's own words: a possible reason, then `Plan:` and a plan. Without `Plan:`, all is plan."""
     reply = bounded(without_thinking(text), MAX_FIELD)
     if not reply:

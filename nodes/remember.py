@@ -146,16 +146,18 @@ def _is_confirmed(parts: Parts, state: State, count: int, *, accepted: bool) -> 
     if failure.signal in DECISION_SIGNALS:
         replied = any(isinstance(m, AIMessage) for m in _messages_after(state, count))
         return replied or any(attempt.answer is not None for attempt in attempts)
-    misfit = next((i for i, attempt in enumerate(attempts) if failure in attempt.failures and _misfits(attempt)), None)
+    misfit = next(
+        (i for i, attempt in enumerate(attempts) if failure in attempt.failures and _fails_format(attempt)), None
+    )
     if misfit is not None:
-        return any(later.answer is not None and not _misfits(later) for later in attempts[misfit + 1 :])
+        return any(later.answer is not None and not _fails_format(later) for later in attempts[misfit + 1 :])
     # All other signals end with the answer: a check, a loop, no progress, the user's feedback.
     rejected = next((attempt for attempt in attempts if failure in attempt.failures), None)
     verified = accepted and _origin_of_acceptance(parts, state, rejected) == "verified"
     return verified and failure.signal != "feedback" and not is_broken_check(failure)
 
 
-def _misfits(attempt: Attempt) -> bool:
+def _fails_format(attempt: Attempt) -> bool:
     """Whether the response format rejected the attempt's answer."""
     return any(verdict.check == RESPONSE_FORMAT for verdict in attempt.verdicts)
 
@@ -297,20 +299,20 @@ def _first_origin(parts: Parts, state: State, failure: Failure) -> Origin:
         return "told"
     if failure.signal != "check_failed" or is_broken_check(failure):
         return "observed"
-    origin = _origin_of_checks(parts, _checks_that(parts, state["verdicts"], accepted=False))
+    origin = _origin_of_checks(parts, _names_of_checks(parts, state["verdicts"], accepted=False))
     return "observed" if origin == "verified" else origin
 
 
 def _origin_of_acceptance(parts: Parts, state: State, rejected: Attempt | None) -> Origin:
     """What the acceptance of the answer is based on: those checks that had rejected an earlier attempt, if any had."""
-    accepting = {RESPONSE_FORMAT, *_checks_that(parts, state["verdicts"], accepted=True)}
-    rejecting = _checks_that(parts, rejected.verdicts if rejected is not None else [], accepted=False)
+    accepting = {RESPONSE_FORMAT, *_names_of_checks(parts, state["verdicts"], accepted=True)}
+    rejecting = _names_of_checks(parts, rejected.verdicts if rejected is not None else [], accepted=False)
     if rejecting and not accepting & rejecting:
         return "observed"  # what had failed was not asked again, or said nothing
     return _origin_of_checks(parts, accepting & rejecting or accepting - {RESPONSE_FORMAT})
 
 
-def _checks_that(parts: Parts, verdicts: Sequence[Verdict], *, accepted: bool) -> set[str]:
+def _names_of_checks(parts: Parts, verdicts: Sequence[Verdict], *, accepted: bool) -> set[str]:
     """The names of the checks that accepted, or rejected, an answer."""
     success_score = parts.budget.limits.success_score
     return {verdict.check for verdict in verdicts if is_accepted(verdict, success_score) is accepted}

@@ -17,7 +17,7 @@ from langgraph.types import Command
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.driver import NeedsAsyncError, Wait, Waits, pause
-from langgraph_reflexion.nodes.exceptions import cause_of, describe, is_transient, pause_before, tool_error_class
+from langgraph_reflexion.nodes.exceptions import cause_of, describe, is_transient, retry_delay, tool_error_class
 from langgraph_reflexion.nodes.host import has_parent, is_bad_resume, values_now, was_resumed
 from langgraph_reflexion.nodes.models.calling import Meter, raise_control_flow
 from langgraph_reflexion.nodes.models.transcript import MAX_RESULT, answer_to, bounded, media_blocks, readable
@@ -96,7 +96,7 @@ def run_call(
                 raise NeedsAsyncError(f"The tool {call['name']!r}") from fault
             if attempt == run_limits.tool_retries or not is_transient(fault) or not may_retry:
                 return fault
-            if (delay := pause_before(fault, attempt, seconds_left())) is None:
+            if (delay := retry_delay(fault, attempt, seconds_left())) is None:
                 return fault
             yield pause(delay)
             attempt += 1

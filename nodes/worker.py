@@ -171,12 +171,12 @@ class Worker:
             return []
         kept = yield either(graph.get_state, graph.aget_state, config)
         messages = field_of(kept.values, "messages")
-        return [message for message in _new_in(messages or [], known) if isinstance(message, AIMessage)]
+        return [message for message in _added_messages(messages or [], known) if isinstance(message, AIMessage)]
 
     def read(self, final: Any, known: Sequence[AnyMessage]) -> Waits[WorkerReply]:
         """Its answer and the messages before it. `known` are the messages of its input."""
         messages = _messages_in(final)
-        new = _new_in(messages or [], known)
+        new = _added_messages(messages or [], known)
         outcome = field_of(final, "outcome")
         outcome = outcome if isinstance(outcome, Outcome) else None
         last: Any = new[-1] if new else None
@@ -200,7 +200,7 @@ class Worker:
         return WorkerReply(answer, message, cast("list[AnyMessage]", new), outcome)
 
 
-def _new_in(messages: Sequence[Any], known: Sequence[AnyMessage]) -> list[Any]:
+def _added_messages(messages: Sequence[Any], known: Sequence[AnyMessage]) -> list[Any]:
     """What a worker added to its input. One that keeps its thread has the messages of earlier turns before that."""
     known_ids = {message.id for message in known} - {None}
     last = max((i for i, message in enumerate(messages) if message.id in known_ids), default=-1)

@@ -21,7 +21,7 @@ from langgraph.errors import GraphBubbleUp
 from pydantic import BaseModel, ValidationError
 
 from langgraph_reflexion.driver import Wait, Waits, default_config, either, pause, silent_config
-from langgraph_reflexion.nodes.exceptions import cause_of, is_lost_connection, pause_before
+from langgraph_reflexion.nodes.exceptions import cause_of, is_lost_connection, retry_delay
 from langgraph_reflexion.nodes.host import silent_graph_config
 from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.schemas import Usage
@@ -92,7 +92,7 @@ def ask(
         try:
             return (yield either(model.invoke, model.ainvoke, prompt, config, **kwargs).within(left))
         except Exception as error:
-            delay = pause_before(error, attempt, left)
+            delay = retry_delay(error, attempt, left)
             if attempt == retries or not is_lost_connection(error) or delay is None:
                 raise
             yield pause(delay)

@@ -40,7 +40,7 @@ def graph_with(after: Any, **compiling: Any) -> Any:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A job leaves the answer less of a start: nobody measures it here."""
-    monkeypatch.setattr(background, "PAUSE", 0.01)
+    monkeypatch.setattr(background, "START_DELAY", 0.01)
 
 
 @pytest.mark.req("H2")

@@ -337,7 +337,7 @@ class Hanging(InMemoryStore):
 
 @pytest.mark.req("F13")
 def test_a_store_that_hangs_costs_a_part_of_the_time_and_not_the_answer(monkeypatch):
-    monkeypatch.setattr(recall, "LAST_WRITE", 0.05)
+    monkeypatch.setattr(recall, "WRITE_GRACE", 0.05)
     agent = create_reflexion_agent(RoleModel([say("11:00")]), store=Hanging(), limits=Limits(deadline=2))
     asked = {"messages": [("user", "Find a free hour.")]}
     for result in (agent.invoke(asked), asyncio.run(agent.ainvoke(asked))):
@@ -349,7 +349,7 @@ def test_a_store_that_hangs_costs_a_part_of_the_time_and_not_the_answer(monkeypa
 @pytest.mark.req("F13")
 def test_a_topics_function_that_hangs_costs_a_part_of_the_time_and_not_the_answer(monkeypatch):
     """F13: the deadline holds in every loop, so also where a reflection is remembered."""
-    monkeypatch.setattr(recall, "LAST_WRITE", 0.05)
+    monkeypatch.setattr(recall, "WRITE_GRACE", 0.05)
     model = RoleModel(["", say("11:00")], reflection(memory_to_write=["Answer with an hour."]))
     done = threading.Event()
     policy, limits = MemoryPolicy(topics=lambda _: str(done.wait(60))), Limits(deadline=4, decision_retries=0)

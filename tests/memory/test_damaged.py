@@ -16,7 +16,7 @@ from langgraph_reflexion import Episode, Lesson, LessonBook, MemoryPolicy
 from langgraph_reflexion.errors import LessonError
 from langgraph_reflexion.memory import access, upkeep
 from langgraph_reflexion.memory.estimate import uplift
-from langgraph_reflexion.memory.evidence import LISTED, Evidence, run_record, source_records
+from langgraph_reflexion.memory.evidence import MAX_LISTED_RUNS, Evidence, run_record, source_records
 from langgraph_reflexion.schemas import Reflection
 
 TASK = "Prepare the xylophone for the concert."
@@ -230,7 +230,7 @@ def test_a_lesson_named_as_a_topic_has_a_record_of_its_own(book: LessonBook) -> 
 def test_a_record_of_all_evidence_has_each_of_its_fields() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     rows = source_records(Lesson(kind="rule", text="Rinse it.", sources=["r0"]), now)
-    rows += [run_record(f"r{i}", now + timedelta(minutes=i), {"result": "win"}) for i in range(LISTED + 1)]
+    rows += [run_record(f"r{i}", now + timedelta(minutes=i), {"result": "win"}) for i in range(MAX_LISTED_RUNS + 1)]
     rows.append(("change/000009/aaaaaaaa", CHANGE))
     evidence = Evidence().with_records(PutOp((*EVIDENCE, "x"), *row) for row in rows)
     copy = Evidence.from_snapshot(evidence.snapshot_record())

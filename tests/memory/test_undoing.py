@@ -458,8 +458,8 @@ class Narrow(InMemoryStore):
 def test_an_undo_of_more_than_one_batch_can_hold_is_written_in_parts_that_can_be_repeated(
     dies: int | None, clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shelf, "MOST_WRITTEN", 20)
-    monkeypatch.setattr(evidence, "LISTED", 5)
+    monkeypatch.setattr(shelf, "MAX_BATCH", 20)
+    monkeypatch.setattr(evidence, "MAX_LISTED_RUNS", 5)
     store = Narrow()
     book = LessonBook(store, ("team",), clock=clock)
     ids = [added(book, rule()), added(book, rule(PAGE, "e2"))]
@@ -483,7 +483,7 @@ def test_an_undo_of_more_than_one_batch_can_hold_is_written_in_parts_that_can_be
 
 @pytest.mark.req("O1")
 def test_a_file_with_more_than_one_batch_can_hold_is_loaded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shelf, "MOST_WRITTEN", 20)
+    monkeypatch.setattr(shelf, "MAX_BATCH", 20)
     book, file = LessonBook(InMemoryStore()), StringIO()
     for i in range(15):
         book.add(rule(f"Label box{i} of crate{i}y by its content.", f"e{i}"))

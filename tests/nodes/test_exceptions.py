@@ -23,7 +23,7 @@ from langgraph_reflexion.nodes.exceptions import (
     is_lost_connection,
     is_transient,
     model_fault,
-    pause_before,
+    retry_delay,
     tool_error_class,
 )
 from langgraph_reflexion.nodes.tool import message_of_error
@@ -183,7 +183,7 @@ def test_an_error_sent_in_the_middle_of_a_stream_is_a_lost_connection_and_an_htt
     ],
 )
 def test_the_time_a_server_names_is_found_wherever_it_stands(fault, seconds):
-    assert pause_before(fault, 0) == seconds
+    assert retry_delay(fault, 0) == seconds
 
 
 @pytest.mark.req("A5")
@@ -191,13 +191,13 @@ def test_an_http_error_of_the_standard_library_reports_its_status_and_its_time()
     headers = Message()
     headers["Retry-After"] = "7"
     with urllib.error.HTTPError("http://x", 429, "busy", headers, io.BytesIO()) as fault:
-        assert (is_transient(fault), tool_error_class(fault), pause_before(fault, 0)) == (True, "rate_limit", 7.0)
+        assert (is_transient(fault), tool_error_class(fault), retry_delay(fault, 0)) == (True, "rate_limit", 7.0)
 
 
 @pytest.mark.req("A5")
 @pytest.mark.parametrize("named", ["in 5 minutes", "99:99", "", "soon", None, [], "-3 days"])
 def test_a_time_that_cannot_be_read_is_as_if_none_were_named(named):
-    assert [pause_before(Told(response=Response(429, {"Retry-After": named})), i) for i in (0, 1)] == [0.25, 0.5]
+    assert [retry_delay(Told(response=Response(429, {"Retry-After": named})), i) for i in (0, 1)] == [0.25, 0.5]
 
 
 @pytest.mark.req("B12")

@@ -19,7 +19,7 @@ from langgraph.store.sqlite import SqliteStore
 from langgraph_reflexion import Episode, FaissStore, Lesson, LessonBook, MemoryPolicy, Reflection
 from langgraph_reflexion.driver import run_sync
 from langgraph_reflexion.memory import access, history, index, upkeep, writing
-from langgraph_reflexion.memory.credit import PLACES
+from langgraph_reflexion.memory.credit import TOPIC_SLOTS
 from langgraph_reflexion.memory.index import Indexes
 from langgraph_reflexion.testing import reflection
 
@@ -141,7 +141,7 @@ def test_an_index_that_missed_too_many_changes_reads_the_namespace_again(store: 
 @pytest.mark.slow
 @pytest.mark.req("O1")
 def test_indexes_of_many_namespaces_are_bounded_by_their_lessons(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index, "KEPT_LESSONS", 100)
+    monkeypatch.setattr(index, "MAX_INDEXED_LESSONS", 100)
     indexes, store = Indexes(), InMemoryStore()
     for name in ("ada", "bob", "eve"):
         book = LessonBook(store, (name,), indexes=indexes)
@@ -243,13 +243,13 @@ def test_two_who_count_the_same_runs_together_lose_and_double_nothing(both_count
 @pytest.mark.slow
 @pytest.mark.req("O1")
 def test_the_latest_episodes_stay_and_the_counts_of_the_rest(store: BaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "NOTES_KEPT", 1)
+    monkeypatch.setattr(upkeep, "MAX_NOTES", 1)
     clock = Clock()
     book = LessonBook(store, ("team",), MemoryPolicy(keep_runs=500), clock)
     lesson = book.add(violin()).lesson
     assert lesson is not None
     for i in range(30):
-        clock.now += 2 * upkeep.LATE
+        clock.now += 2 * upkeep.SUM_UP_AGE
         book.credit(a_run(f"run-{i}", [lesson.id]))
     small = LessonBook(store, ("team",), MemoryPolicy(keep_runs=20), clock)
     access.run(store, upkeep.sum_up_runs(small._shelf, lesson.id))
@@ -264,7 +264,7 @@ def test_the_latest_episodes_stay_and_the_counts_of_the_rest(store: BaseStore, m
 @pytest.mark.req("O1")
 @pytest.mark.slow
 def test_a_book_to_which_lessons_are_only_added_keeps_few_notes_of_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "NOTES_KEPT", 5)
+    monkeypatch.setattr(upkeep, "MAX_NOTES", 5)
     monkeypatch.setattr(writing, "NOTES_EACH", 3)
     store = InMemoryStore()
     book = filled(store)
@@ -286,7 +286,7 @@ def test_statistics_read_a_sample_and_count_the_rest(monkeypatch: pytest.MonkeyP
     found = book.stats()
     assert (found["lessons"], found["sampled"], found["live"], found["episodes"]) == (73, 20, 20, 45)
     assert found["topics"].keys() == {"general"}
-    assert store.rows <= 3 * 20 + PLACES
+    assert store.rows <= 3 * 20 + TOPIC_SLOTS
     monkeypatch.setattr(history, "SAMPLE", 73)
     assert (book.stats()["lessons"], book.stats()["live"]) == (73, 73)
     assert "sampled" not in book.stats()
