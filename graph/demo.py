@@ -73,7 +73,7 @@ def is_free(answer: Any, run: Run) -> str | None:
     if not 540 < start <= 780:
         return f"{clock(start)} is not after 09:00 with an end by 14:00."
     clash = next((busy for busy in BUSY if start < busy[1] and busy[0] < start + 60), None)
-    return f"{clock(start)} meets the busy time {clock(clash[0])}-{clock(clash[1])}." if clash else None
+    return f"{clock(start)} overlaps with the busy time {clock(clash[0])}-{clock(clash[1])}." if clash else None
 
 
 def clock(minute: int) -> str:

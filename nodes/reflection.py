@@ -238,7 +238,7 @@ def read_reflection(text: str, failure: Failure, depth: Depth) -> ReadReflection
     memos, dropped = _read_memos(data.get("memory_to_write"))
     patch = data.get("patch_prompt")
     if patch and not isinstance(patch, str) and not _as_text(patch):
-        lost = [(memo.text, "its reflection cannot be read") for memo in memos]
+        lost = [(memo.text, "its reflection cannot be parsed") for memo in memos]
         return ReadReflection(None, f"`patch_prompt` must be text, got {patch!r:.200}", [*dropped, *lost])
     if "patch_prompt" not in data and not memos:
         return ReadReflection(None, "it has neither `patch_prompt` nor anything in `memory_to_write`", dropped)

@@ -417,7 +417,7 @@ def test_a_bad_line_is_named_and_nothing_is_imported(run_cli, refused):
     assert "edited.jsonl: line 2 is not a lesson: kind: Input should be 'rule'" in output
     assert len(run_cli("list", "--json")) == 3
     assert run_cli("import", "edited.jsonl", "--keep-going") == (
-        "1 lesson added to team/ada, 0 already known, 1 bad line skipped\n"
+        "1 lesson added to team/ada, 0 already known, 1 invalid line skipped\n"
     )
 
 

@@ -70,7 +70,7 @@ def test_a_thought_is_shown_before_its_call():
 def test_a_reflection_that_cannot_be_read_is_reported():
     model = ScriptedModel([call("look", where="nowhere"), "no form", "again none", say("Nothing.")])
     lines = lines_of(model)
-    at = lines.index("      ↻ reflects, but the reflection cannot be read")
+    at = lines.index("      ↻ reflects, but the reflection cannot be parsed")
     assert "no JSON object" in lines[at + 1]
 
 

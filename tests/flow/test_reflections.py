@@ -379,7 +379,7 @@ def test_what_an_unreadable_reflection_wanted_remembered_is_told(run, desk):
     desk.answers = lambda _: LookupError("no such day")
     seen = run(RoleModel([call("search", query="x"), say("11:00")], reply), [desk.search])
     (event,) = seen.told("lesson")
-    assert (event["text"], event["reason"]) == ("Give the calendar a weekday.", "its reflection cannot be read")
+    assert (event["text"], event["reason"]) == ("Give the calendar a weekday.", "its reflection cannot be parsed")
 
 
 @pytest.mark.req("C16")

@@ -239,10 +239,12 @@ class BookSession(Session):
         except OSError as error:
             raise WrongUse(f"cannot read {file}: {error.strerror or error}") from error
         except LessonError as error:
-            raise LessonError(f"{file}: {error}; nothing was imported, --keep-going skips such lines") from error
+            raise LessonError(
+                f"{file}: {error}; nothing was imported. To skip such lines, pass --keep-going"
+            ) from error
         text = f"{count_of(loaded.added, 'lesson')} added to {self.place}"
         text += f", {loaded.unchanged} already known"
-        text += f", {count_of(loaded.skipped, 'bad line')} skipped" if loaded.skipped else ""
+        text += f", {count_of(loaded.skipped, 'invalid line')} skipped" if loaded.skipped else ""
         return self.show(loaded, text)
 
     def do_namespaces(self) -> int:

@@ -96,7 +96,7 @@ class Trace:
     def _show_reflection(self, event: Event) -> None:
         reflection = event["reflection"]
         if reflection is None:
-            self._line("↻", "reflects, but the reflection cannot be read", "magenta")
+            self._line("↻", "reflects, but the reflection cannot be parsed", "magenta")
             self._line("·", shorten(event["reason"]), "dim")
             return
         cause = reflection["explanation"] or reflection["root_cause"].replace("_", " ")

@@ -304,7 +304,7 @@ async function showLesson(id, isLatest) {
       "Last used": when(lesson.last_used_at),
     }),
     el("h3", {}, "Where it came from"),
-    sources.length ? sources.map(sourceCard) : el("p", { class: "soft" }, "No run of its own is recorded."),
+    sources.length ? sources.map(sourceCard) : el("p", { class: "soft" }, "No run that taught it is recorded."),
     el("h3", {}, "About it"),
     fields({
       When: lesson.when,
