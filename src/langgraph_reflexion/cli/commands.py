@@ -151,11 +151,16 @@ def _add_eval(commands: Any) -> None:
     add("--reflector", metavar="NAME", help="a model for the reflections; by default --model")
     add("--base-url", metavar="URL", type=url, help="the address of an OpenAI-compatible server")
     for role in ("judge", "reflector"):
-        add(f"--{role}-base-url", metavar="URL", type=url, help=f"the {role}'s server, else --base-url")
+        add(f"--{role}-base-url", metavar="URL", type=url, help=f"the {role}'s server; by default --base-url")
     add("--temperature", metavar="T", type=float, help="the model's temperature")
     add("--protocol", choices=("auto", "tools", "json"), default="auto", help="how ReAct set-ups call tools")
-    add("--tools", metavar="MODULE:NAME", help="tools of the ReAct set-ups; by default a search over the passages")
-    add("--context", choices=("supporting", "all"), default="supporting", help="passages for set-ups with context")
+    add("--tools", metavar="MODULE:NAME", help="tools for the ReAct set-ups; by default a search over the passages")
+    add(
+        "--context",
+        choices=("supporting", "all"),
+        default="supporting",
+        help="which passages set-ups with context are shown",
+    )
     add("--reflection", choices=("structured", "free"), default="structured", help="the format of a reflection")
     add("--repeats", metavar="N", type=positive, default=1, help="how often each task is run, to see the spread (1)")
     add("--trials", metavar="N", type=whole(1, MAX_TRIALS), default=5, help="maximum attempts at a task (5)")
@@ -195,7 +200,7 @@ def _add_memory(commands: Any) -> None:
     verb = _add_verbs(memory, "memory.memory")
     _add_filters(verb("list", "list the lessons, the oldest first"))
     verb("show", "show everything about a lesson", "ID")
-    search = verb("search", "find the lessons most similar to a text, with any status", "TEXT")
+    search = verb("search", "find the lessons most similar to a text, whatever their status", "TEXT")
     search.add_argument("--limit", metavar="N", type=positive, default=10, help="at most this many (10)")
     _add_filters(search)
     verb("namespaces", "list the namespaces that have lessons")
@@ -205,10 +210,12 @@ def _add_memory(commands: Any) -> None:
     runs.add_argument("--limit", metavar="N", type=positive, default=20, help="at most this many (20)")
     explain = verb("explain", "show which lessons a run was shown and why, what it wrote, and how it ended")
     explain.add_argument("id", metavar="RUN", nargs="?", help="the run's id; by default the latest")
-    page = verb("page", "show lessons and runs in a browser on this machine, with buttons to decide; runs until Ctrl-C")
+    page = verb(
+        "page", "show lessons and runs in a browser on this machine, with buttons to manage them; runs until Ctrl-C"
+    )
     page.add_argument("--port", metavar="N", type=whole(0, 65535), default=0, help="a port; by default any free one")
     verb("approve", "make a lesson active; later losses do not change that", "ID")
-    retire = verb("retire", "stop showing a lesson, and keep it", "ID")
+    retire = verb("retire", "stop showing a lesson, but keep it", "ID")
     retire.add_argument("--why", metavar="TEXT", default="", help="the reason, which the history shows")
     verb("restore", "bring back a lesson that is retired, superseded or quarantined", "ID")
     _add_yes(verb("forget", "delete a lesson with its vectors, evidence and history permanently", "ID"))
@@ -238,9 +245,9 @@ def _add_notebook(commands: Any) -> None:
     verb = _add_verbs(notebook, "notebook.notebook")
     listing = verb("list", "list the findings, the newest first")
     listing.add_argument("--limit", metavar="N", type=positive, default=20, help="at most this many (20)")
-    listing.add_argument("--category", metavar="WORD", help="of this category, such as tool_misuse")
-    listing.add_argument("--tool", metavar="NAME", help="about this tool")
-    listing.add_argument("--session", metavar="ID", help="of this run")
+    listing.add_argument("--category", metavar="WORD", help="only findings of this category, such as tool_misuse")
+    listing.add_argument("--tool", metavar="NAME", help="only findings about this tool")
+    listing.add_argument("--session", metavar="ID", help="only findings of this run")
     verb("show", "show everything about a finding", "ID")
     verb("stats", "count the findings, and say whether runs get better")
     rules = verb("rules", "print the rules as text for a prompt")
@@ -292,7 +299,7 @@ def _add_verbs(command: argparse.ArgumentParser, run: str) -> Callable[..., argp
 
 def _add_filters(parser: argparse.ArgumentParser) -> None:
     for name in FILTERS:
-        help = f"with this {name}; can be repeated"
+        help = f"only lessons with this {name}; can be repeated"
         parser.add_argument(f"--{name}", metavar="WORD", action="append", help=help)
 
 
