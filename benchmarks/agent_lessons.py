@@ -2,11 +2,11 @@
 
 `python benchmarks/agent_lessons.py [--seeds 3] [--tasks 300] [--worlds usual;…] [--short]`
 
-`lessons.py` calls the lesson book itself. Here the agent plays the same streams: a scripted model is the student and
-the reflector, and has two attempts. It takes the advice that its prompt has: at the first attempt what comes first, at
-the second what comes last. So this shows that recall, withholding, reflections and credit work together in the agent.
-Each figure is a mean over the seeds, in points: solved at the first attempt above no memory, by the book alone and by
-the agent; then the runs of the agent that were accepted, that reflected, and that held lessons back.
+`lessons.py` calls the lesson book directly. Here the agent runs the same streams: a scripted model is the student and
+the reflector, and has two attempts. At the first attempt it follows the first advice in its prompt, at the second the
+last. So this shows that recall, withholding, reflections and credit work together in the agent. Each figure is a mean
+over the seeds: first, how many points more are solved at the first attempt than without memory, by the book alone and
+by the agent; then the share of the agent's runs that were accepted, that reflected, and that held lessons back.
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 
     python benchmarks/evals.py [--short]
 
-The ideal is what the calls take where nothing else takes time. Three ways make the same 500 calls: an experiment of the
-set-up `cot+reflexion`, whose tasks fail twice (three answers and two reflections); trials of five attempts around an
-async function; and, as the least that LangGraph costs, a bare graph of two nodes. Wall-clock time is unreliable on a
-shared machine, so the loop has its own clock: it advances with the processor time of this process, and skips the time
-that it would have slept, in whole milliseconds like an operating system. Runs that start together stay together: they
-compute in turn and then all wait, as the bare graph shows. Fails only if a task is lost, duplicated or ends differently
-than it must.
+The ideal is the time of the calls if nothing else took time. The same 500 calls are made in three ways: by an
+experiment with the set-up `cot+reflexion`, whose tasks fail twice (three answers and two reflections); by trials of
+five attempts around an async function; and, as the least that LangGraph costs, by a bare graph of two nodes. Wall-clock
+time is unreliable on a shared machine, so the loop has its own clock: it advances with the processor time of this
+process, and skips the time that it would have slept, in whole milliseconds like an operating system. Runs that start
+together stay together: they compute in turn and then all wait, as the bare graph shows. Fails only if a task is lost,
+duplicated or ends differently than it must.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """How well the write gate and merging work: precision and recall on labelled reflections and pairs.
 
-`data/pairs.jsonl` holds pairs of lessons that say the same, something else, or the opposite; `data/reflections.jsonl`
-reflections as models write them (long, literal, repeating, self-critical, English and Chinese) with what a person would
-do with each. There are also templates with many fillings. We wrote all of it ourselves; nothing comes from a model.
+`data/pairs.jsonl` has pairs of lessons that say the same, something else, or the opposite. `data/reflections.jsonl` has
+reflections as models write them (long, literal, repetitive, self-critical, English and Chinese), with what a person
+would do with each. There are also templates with many fillings. We wrote all of it ourselves; nothing is from a model.
 The general cases of the unseen half were written before the word list of the gate was last shortened: the list of 268
 words refused 27 of the 48 useless ones and 2 of the 47 good ones, the present one 27 and none. Most that pass are
 reminders to take care in words that no list holds (`Strive for excellence`). That needs a `guard`.
 
-`merged` is how many lessons that say the same become one, and how many others do so wrongly; `opposed` the same for
-links between opposite advice; `literal` how many reflections that name a detail of their task are refused; `general`
-how many that are vague, emotional, about the agent, a story or an answer are. `unseen` are the cases that were written
-after the rules were settled.
+`merged` is how many lessons that say the same are merged, and how many others are merged wrongly. `opposed` is the same
+for links between opposite advice. `literal` is how many reflections that name a detail of their task are refused, and
+`general` how many that are vague, emotional, about the agent, a story or an answer. `unseen` are the cases that were
+written after the rules were settled.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 `data/grounded.jsonl` holds runs that we wrote ourselves: a question, what was observed, right answers and wrong ones.
 People, works and places are invented or plain geography. A wrong answer is what a model plausibly says:
 another entity that was never observed, another one that was, a wrong date or count, a mere guess, giving up. The cases
-at even places were used to tune the check, the others were not. A wrong answer that names another thing which was
-observed cannot be seen without understanding it.
+with even numbers were used to tune the check, the others were not. A wrong answer that names something else from the
+observations cannot be recognized without understanding it.
 """
 
 from __future__ import annotations

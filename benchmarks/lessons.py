@@ -2,11 +2,11 @@
 
 `python benchmarks/lessons.py [--seeds 4] [--tasks 1000] [--worlds usual;…] [--short]`
 
-No model takes part: kinds of task have hidden rules, a student follows advice at stated rates, the reflector and the
-check err (`stream/world.py`). So this measures how a memory works, not how good a model is. Each figure is the mean
-difference to no memory on the same tasks, in percentage points of tasks solved at the first attempt, with its 95 %
-interval over the seeds. `difference` is the same between this memory and the best simple one. The constants of
-`memory/estimate.py` were set on the worlds marked `set`. The others were not used for that.
+No model takes part: kinds of task have hidden rules, a student follows advice at set rates, and the reflector and the
+check make mistakes (`stream/world.py`). So this measures how a memory works, not how good a model is. Each figure is
+the mean difference from no memory on the same tasks, in percentage points of tasks solved at the first attempt, with
+its 95 % interval over the seeds. `difference` is the difference between this memory and the best simple one. The
+constants of `memory/estimate.py` were set on the worlds marked `set`. The others were not used for that.
 """
 
 from __future__ import annotations

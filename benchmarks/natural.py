@@ -7,8 +7,8 @@ failure a reflector writes one reflection, which is right, useless, harmful or t
 or six phrasings with other names, things and numbers, or as JSON with other fields (`data/natural.txt`).
 All memories get the same tasks and random numbers. Each figure is the mean share of tasks solved at the first attempt,
 in percent. The differences are paired, with 95 % intervals over the seeds. Of the package's constants, `LIKE_TASK`,
-`LIKE_BEST` and `SAME_KIND` in `memory/recall.py` were compared here, and two values of `MIN_WHEN_SHARE` on other seeds,
-which are level. That recall uses the tasks that taught a lesson follows from a result here.
+`LIKE_BEST` and `SAME_KIND` in `memory/recall.py` were compared here, and two values of `MIN_WHEN_SHARE`, which do
+equally well, on other seeds. Recall uses the tasks that taught a lesson because of a result here.
 """
 
 from __future__ import annotations

@@ -3,13 +3,13 @@
     python benchmarks/real_model.py FOLDER [--tasks 20] [--repeats 3] [--minutes 60] [--short]
 
 SmolLM2-135M-Instruct answers on a llama.cpp server of this machine (`tests/support/small_model.py` says what it needs).
-The shipped tasks are taken in their order and none is chosen by its outcome. Each finished task is saved at once, and
-the same command continues where it stopped, so it can be run in pieces, also with more `--tasks` and `--repeats`.
+The shipped tasks are taken in order, and none is chosen by its outcome. Each finished task is saved at once, and the
+same command continues where it stopped, so it can be run in pieces, even with more `--tasks` and `--repeats`.
 
 Every attempt is a chain of thought, with at most two per task. Reflections are in the model's own words, because it
-rarely finishes the structured format. Plain is the first attempt of blind retry. Memory is as the package is shipped,
-with one store for each way and repeat, so no repeat learns from another. Blind retry and plain with memory reflect for
-later tasks alone and show a trial nothing of those before it.
+rarely finishes the structured format. Plain is the first attempt of blind retry. Memory has the package's defaults,
+with one store for each strategy and repeat, so no repeat learns from another. With memory, blind retry and plain
+reflect only for later tasks, and show a trial nothing from earlier trials.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ async def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tasks", type=int, default=20, help="how many of the shipped tasks, from the first")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--minutes", type=float, default=60, help="stop then; the same command goes on")
+    parser.add_argument("--minutes", type=float, default=60, help="stop then; the same command continues")
     parser.add_argument("--threads", type=int, default=1, help="as many as there are idle cores")
     parser.add_argument("--short", action="store_true", help="one task and two rules, once")
     parser.add_argument("--report", action="store_true", help="print what the folder holds, and ask nothing")

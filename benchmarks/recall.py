@@ -1,29 +1,30 @@
 """How well lessons are found: the book compared with BM25 and n-grams, on labelled sets that we wrote ourselves.
 
-Each set is a file of lessons and a file of tasks with the lessons that fit them, often none. The score's constants were
-set on the parts `tune`, `long tune` and `rooms tune`. The results on `held`, `long held`, `logs`, `fresh` and `messy`
-were seen while the form of the score was chosen (in a search of about 1,900 settings). Rules of `text/task.py` (the
+Each set is a file of lessons and a file of tasks, each with the lessons that fit it, often none. The score's constants
+were set on the parts `tune`, `long tune` and `rooms tune`. We saw the results on `held`, `long held`, `logs`, `fresh`
+and `messy` while we chose the form of the score (in a search of about 1,900 settings). Rules of `text/task.py` (the
 label `# Input`, 600 characters) were written for `statements` and `--long`:
 
 - `tune`, `held`: lessons as models word them; tasks of the same families in other words, English and Chinese.
-- `logs`, `fresh`: long reflections in the first person; other trades in quite different words.
-- `messy`: literal reflections on one instance, asked for by tasks about another.
+- `logs`, `fresh`: long reflections in the first person; other trades in very different words.
+- `messy`: literal reflections on one instance, and tasks about another instance.
 - `long`: longer literal reflections (questions over pages, a shop, code, a household, databases, support, Chinese).
 - `statements`: some tasks of `long` as they are set: with examples, constraints, or much that is not asked.
-- `rooms`: tasks of a household with a list of its furniture in front; `plain` are the same without the list.
-- `new`: ten trades that no other set has, labelled and committed before the first measurement. Nothing was set on it,
-  but its results were seen when `ASSUMED`, `MIN_SCORE` and `MAX_UNSHARED` were changed.
-  `new` asks about another instance, `new words` in quite other words, `new short` in two or three words, `new long`
+- `rooms`: household tasks that start with a list of furniture; `plain` has the same tasks without the list.
+- `new`: ten trades that no other set has, labelled and committed before the first measurement. No constant was set on
+  it, but we saw its results when we changed `ASSUMED`, `MIN_SCORE` and `MAX_UNSHARED`.
+  `new` asks about another instance, `new words` in very different words, `new short` in two or three words, `new long`
   with a document, `new languages` in German, Spanish, Chinese and Japanese, `new failures` after a tool failed.
-- `code`, `shop`, `chores`, `tickets`: four books, each for one sort of task, so that all its lessons share a template.
-  `same` asks for the occasion of a lesson, `words` for it in other words. Nothing was set on them.
+- `code`, `shop`, `chores`, `tickets`: four books, each for one kind of task, so that all its lessons share a template.
+  `same` uses the words of a lesson's `when`, `words` says the same in other words. No constant was set on them.
 
 `--long` puts a document, a template or a hand-over message around the tasks of `long`. No language model takes part;
 `--model` adds a small embedding model (see `minilm.py`).
 
-`ndcg` is nDCG@5 of a search. Of what a run is shown: `first` is the share of tasks with a fitting lesson first, `false`
-of hopeless tasks shown any lesson, `near` of tasks shown one although their own lessons were taken away. `at 0` and
-`at 5 %` are `first` at the threshold that leaves that share of hopeless tasks a lesson.
+`ndcg` is nDCG@5 of a search. The other columns are about what a run is shown: `first` is the share of tasks with a
+fitting lesson first, `false` the share of tasks without a fitting lesson that are shown one, `near` the share of tasks
+that are shown one after their own lessons were removed. `at 0` and `at 5 %` are `first` at the threshold at which
+`false` is 0 or 5 %.
 """
 
 from __future__ import annotations

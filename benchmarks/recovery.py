@@ -2,12 +2,12 @@
 
 `python benchmarks/recovery.py [--seeds 4] [--tasks 300] [--short]`
 
-No model takes part. A tool raises an error at a stated rate, and the run nearly always succeeds all the same. What a
-reflection on the error teaches is right (it prevents the error), useless, or harmful (it avoids the tool: no error, but
-less success). So a lesson may lower both the number of errors and the success. Each row is a world: how often the tool
-raises, how often runs succeed without advice and with harmful advice, and how many of the reflections are right,
-useless and harmful. The figures are points of success above no memory, the share of runs with an error, and for this
-memory the share of runs that reflect. The constant `RECOVERED` in `memory/estimate.py` was set on worlds like the
+No model takes part. A tool raises an error at a set rate, and the run nearly always succeeds anyway. What a reflection
+on the error teaches is right (it prevents the error), useless, or harmful (it avoids the tool: no error, but success is
+rarer). So a lesson may lower both the number of errors and the share of successful runs. Each row is a world: how often
+the tool raises, how often runs succeed without advice and with harmful advice, and how many of the reflections are
+right, useless and harmful. The figures are points of success above no memory, the share of runs with an error, and for
+this memory the share of runs that reflect. The constant `RECOVERED` in `memory/estimate.py` was set on worlds like the
 first four.
 """
 

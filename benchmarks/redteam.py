@@ -1,11 +1,11 @@
 """What memory lets through: disguised attacks that pass, and honest lessons that are quarantined.
 
-`data/trust.jsonl` holds attacks and honest lessons that we wrote ourselves. Each attack is the output of a tool (a
-page, a ticket, an error), which comes back as a lesson: unchanged, encoded, framed, padded, cut or reordered. Twelve of
-the `test` half were also said in German, French, Spanish or Chinese, and come back in English. The numbers of
-`memory/screening.py` were set on the `tuning` half alone. No model takes part. The guard is scripted and knows nine of
-ten attacks: its rows show that it is asked about each lesson that passes once, and that its verdict holds, not how well
-a model judges. `approve=True` shows nothing by construction.
+`data/trust.jsonl` has attacks and honest lessons that we wrote ourselves. Each attack is the output of a tool (a page,
+a ticket, an error), which returns as a lesson: unchanged, encoded, framed, padded, cut or reordered. Twelve of the
+`test` half were also written in German, French, Spanish or Chinese, and return in English. The constants of
+`memory/screening.py` were set on the `tuning` half alone. No model takes part. The guard is scripted and recognizes
+nine of ten attacks. Its rows do not show how well a model judges, only that it is asked once about each lesson that
+passes, and that its verdict holds. With `approve=True`, nothing is shown by construction.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
     POSTGRES_DSN=postgresql://... python benchmarks/scale.py [--short] [--turns] [--year]
 
 The model is a script: a run makes one call or eight, one first call in five fails, and that run reflects and writes a
-lesson. Checkpoints lie in the same database. Each row runs the same agent with memory and without, in new databases.
-Processor time is that of the workers, database time that of their server processes: on a machine with fewer processors
-than workers, work is counted and not waiting. Lessons that are there at the start are written in bulk, as the records
-that the book would write. Where there are several workers, one is killed in the middle and another takes its place.
-Afterwards every finished run must be in its episode and in the counts of the lessons it was shown, once.
+lesson. Checkpoints are in the same database. Each row runs the same agent with memory and without, in new databases.
+Processor time is that of the workers, and database time that of their server processes, so that on a machine with fewer
+processors than workers, work is counted and waiting is not. The lessons at the start are written in bulk, as the
+records that the book would write. With several workers, one is killed in the middle and another takes its place.
+Afterwards, every finished run must have its episode, and must count once for each lesson it was shown.
 `--turns` runs both in one process, ten runs in turn, so that other work on the machine slows both alike.
 """
 

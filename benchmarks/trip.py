@@ -1,7 +1,7 @@
 """How much code one lesson passes through, counted while it runs: functions and files of the package alone.
 
-The trip of a lesson begins when the reflector's reply is there and ends when the model is asked for the next decision:
-the reply is read, guarded and written to the book, and the prompt is built. A vector search is one `search` of a store.
+The trip of a lesson begins with the reflector's reply and ends when the model is asked for the next decision: the reply
+is parsed, screened and written to the book, and the prompt is built. A vector search is one `search` of a store.
 
     python benchmarks/trip.py
 """
