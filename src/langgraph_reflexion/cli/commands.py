@@ -35,19 +35,23 @@ def main(argv: Sequence[str] | None = None) -> int:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 — as long as the process
     try:
         args = build_parser().parse_args(argv)
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 2
-    if args.run is None:
+        if args.run is not None:
+            return _run(args)
         args.parser.print_help(sys.stderr)
         return 2
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 2
+
+
+def _run(args: argparse.Namespace) -> int:
+    """Run the command, with its errors as one line."""
     from langgraph_reflexion.cli.console import Page, WrongUse
     from langgraph_reflexion.errors import ReflexionError
 
     module, function = args.run.split(".")
     try:
         command: Callable[..., int] = getattr(import_module(f"langgraph_reflexion.cli.{module}"), function)
-        table_to_stderr = args.run == "evaluate.evaluate" and args.json
-        return command(args, Page(sys.stderr if table_to_stderr else sys.stdout))
+        return command(args, Page(sys.stdout))
     except WrongUse as error:
         message, status = str(error), 2
     except ReflexionError as error:

@@ -35,6 +35,16 @@ class WrongUse(Exception):  # noqa: N818 — the user's mistake, not the program
 
 
 @contextmanager
+def wrong_use(kind: type[Exception], message: str) -> Iterator[None]:
+    """Report an exception of this kind as wrong use. After the message, an error of the system is named."""
+    try:
+        yield
+    except kind as error:
+        reason = f": {error.strerror or error}" if isinstance(error, OSError) else ""
+        raise WrongUse(message + reason) from error
+
+
+@contextmanager
 def wrong_values() -> Iterator[None]:
     """Report a value that the library refuses as wrong use, and an id that was deleted in the meantime."""
     try:

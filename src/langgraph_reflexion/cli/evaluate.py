@@ -22,7 +22,7 @@ from rich.progress import Progress
 
 from langgraph_reflexion import FaissStore, ReflexionError
 from langgraph_reflexion.cli.compare import flatten
-from langgraph_reflexion.cli.console import Page, WrongUse, count_of, wrong_values
+from langgraph_reflexion.cli.console import Page, WrongUse, count_of, wrong_use, wrong_values
 from langgraph_reflexion.cli.loading import load_object, load_tools, make_model, run_async
 from langgraph_reflexion.evals.curves import draw_curves
 from langgraph_reflexion.evals.experiment import Experiment, run_experiment
@@ -41,6 +41,7 @@ RETRIES = 10
 def evaluate(args: argparse.Namespace, page: Page) -> int:
     """The exit status of an experiment: 1 if a task broke."""
     folder = args.out or Path(f"eval-{Path(args.tasks).stem}")
+    page = Page(sys.stderr) if args.json else page  # the figures alone go to the standard output
     with wrong_values():
         if args.check is not None and args.judge is not None:
             raise WrongUse("answers are checked by --check or judged by --judge: pass only one of the two")
@@ -53,7 +54,7 @@ def evaluate(args: argparse.Namespace, page: Page) -> int:
             judge=_make_model(args, "judge", tasks),
             reflector=_make_model(args, "reflector", tasks),
             check=check,
-            tools=None if args.tools is None else load_tools(args.tools),
+            tools=load_tools(args.tools),
             **{name: getattr(args, name) for name in OPTIONS},
         )
     if args.dry_run:
@@ -74,14 +75,13 @@ def evaluate(args: argparse.Namespace, page: Page) -> int:
 
 def _make_model(args: argparse.Namespace, role: str, tasks: Sequence[Task]) -> Any:
     """The model of a role, `None` if none is named. In a dry run, which needs no key, it is simulated."""
-    name, own = getattr(args, role), getattr(args, f"{role}_base_url", None)
-    if name is None and own is not None:
-        raise WrongUse(f"--{role}-base-url needs --{role} openai:<name>")
-    if name is not None and args.dry_run and not is_simulated(name):
+    name, address = getattr(args, role), getattr(args, f"{role}_base_url", None)
+    if name is not None and is_simulated(name):
+        return make_student(tasks, name)
+    if name is not None and args.dry_run:
         return make_student(tasks)
-    if name is None or is_simulated(name):
-        return name and make_student(tasks, name)
-    address = own or (args.base_url if role == "model" or name.startswith("openai:") else None)
+    if role == "model" or (name or "").startswith("openai:"):
+        address = address or args.base_url
     temperature = args.temperature if role == "model" else None
     return make_model(name, address, f"--{role}", temperature=temperature, max_retries=RETRIES)
 
@@ -89,10 +89,8 @@ def _make_model(args: argparse.Namespace, role: str, tasks: Sequence[Task]) -> A
 def _check_server(address: str) -> None:
     """Refuse an address at which no server answers: with its retries, each task would take minutes to fail."""
     url = urlsplit(address)
-    try:
+    with wrong_use(OSError, f"no server answers at {address}"):
         socket.create_connection((url.hostname, url.port or (443 if url.scheme == "https" else 80)), 5).close()
-    except OSError as error:
-        raise WrongUse(f"no server answers at {address}: {error.strerror or error}") from error
 
 
 async def _evaluate(args: argparse.Namespace, experiment: Experiment, folder: Path, page: Page) -> int:
@@ -142,7 +140,8 @@ def _show_results(
         shown = "all passages" if args.context == "all" else "the supporting passages, or all if none is marked"
         notes.append(f"Context: {shown}.")
     curves = folder / "curves.svg"
-    lines = {f"{row.setup} {row.accuracy:.0f} %": row.by_trial for row in make_rows(results, args.trials)}
+    rows = make_rows(results, args.trials)
+    lines = {f"{row.setup} {row.accuracy:.0f} %": row.by_trial for row in rows}
     curves.write_text(draw_curves(lines, figures), encoding="utf-8")
     places = f"Curves: {curves}. Trials: {folder / RESULTS}."
     for line in (*format_table(results, args.trials, figures), *notes):
@@ -153,6 +152,6 @@ def _show_results(
         Page(sys.stdout).data(
             [
                 {"figures": figures, **asdict(row), "accuracy": row.accuracy, "gain": gains.get(row.setup)}
-                for row in make_rows(results, args.trials)
+                for row in rows
             ]
         )

@@ -10,8 +10,6 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from langchain_core.language_models import BaseChatModel
-
 from langgraph_reflexion import ModelError
 from langgraph_reflexion.cli.console import WrongUse, summarize
 from langgraph_reflexion.driver import model_named, start_thread
@@ -22,15 +20,19 @@ T = TypeVar("T")
 # ------------------------------------------------------------ by name
 
 
-def make_model(name: str, base_url: str | None, option: str = "--model", **given: Any) -> BaseChatModel:
-    """The model named `provider:name`. With a base URL, `openai:…` uses that address and needs no key.
+def make_model(name: str | None, base_url: str | None, option: str = "--model", **given: Any) -> Any:
+    """The model named `provider:name`, if any. With a base URL, `openai:…` uses that address and needs no key.
 
     `given` are settings of the model; those that are `None` are left to its client.
     """
+    address = "--base-url" if option == "--model" else f"{option}-base-url"
+    if name is None and base_url is not None:
+        raise WrongUse(f"{address} needs {option} openai:<name>")
+    if name is None:
+        return None
     provider, colon, model = name.partition(":")
     if not (colon and provider and model):
         raise WrongUse(f"{option} must be provider:name, such as openai:gpt-4o-mini, got {name!r}")
-    address = "--base-url" if option == "--model" else f"{option}-base-url"
     if base_url is not None and provider != "openai":
         raise WrongUse(f"{address} works only with openai:<name>, got {option} {name}")
     settings = {key: value for key, value in {**given, "base_url": base_url}.items() if value is not None}
@@ -59,11 +61,11 @@ def load_object(option: str, place: str, example: str) -> Any:
 
 
 def load_tools(place: str | None) -> Any:
-    """The tools at `module:name`: a list, a `ToolNode`, or one tool."""
+    """The tools at `module:name`, if any: a list, a `ToolNode`, or one tool."""
     from langgraph.prebuilt import ToolNode
 
     if place is None:
-        return []
+        return None
     found = load_object("--tools", place, "calendar_tools:TOOLS")
     return found if isinstance(found, (list, tuple, ToolNode)) else [found]
 

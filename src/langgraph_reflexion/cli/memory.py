@@ -11,7 +11,8 @@ from typing import Any, TextIO
 
 from langgraph_reflexion import Lesson, LessonBook, LessonError
 from langgraph_reflexion.cli.commands import FILTERS
-from langgraph_reflexion.cli.console import WrongUse, count_of, format_value, note, shorten
+from langgraph_reflexion.cli.console import WrongUse, count_of, format_value, note, shorten, wrong_use
+from langgraph_reflexion.cli.loading import make_model
 from langgraph_reflexion.cli.stores import Session, namespaces_in, run_verb
 from langgraph_reflexion.memory import Change
 from langgraph_reflexion.memory.evidence import LIVE
@@ -146,18 +147,14 @@ class BookSession(Session):
         return "\n".join(lines)
 
     def do_page(self) -> int:
-        try:
+        with wrong_use(ImportError, '`memory page` needs `pip install "langgraph-reflexion[page]"`'):
             from langgraph_reflexion.server.local import serve
-        except ImportError as error:
-            raise WrongUse('`memory page` needs `pip install "langgraph-reflexion[page]"`') from error
 
         def announce(url: str) -> None:
             self.show({"url": url}, f"Lessons of {self.place}, until you press Ctrl-C:\n{url}")
 
-        try:
+        with wrong_use(OSError, f"--port {self.args.port}"):
             listening = socket.create_server(("127.0.0.1", self.args.port))
-        except OSError as error:
-            raise WrongUse(f"--port {self.args.port}: {error.strerror or error}") from error
         with listening:
             serve(self.book, listening, announce)
         return 0
@@ -182,8 +179,7 @@ class BookSession(Session):
         if not is_damaged:
             lesson = self.find()
             id, text = lesson.id, lesson.text
-        if not self.confirm(f"{text}\nDelete it permanently?"):
-            return 1
+        self.confirm(f"{text}\nDelete it permanently?")
         self.book.forget(id)
         return self.show({"forgotten": id}, f"Forgot {id}: {text}")
 
@@ -201,14 +197,7 @@ class BookSession(Session):
         return self._show_changes(undone)
 
     def do_distill(self) -> int:
-        args, model = self.args, None
-        if args.base_url is not None and args.model is None:
-            raise WrongUse("--base-url needs --model openai:<name>")
-        if args.model is not None:
-            from langgraph_reflexion.cli.loading import make_model
-
-            model = make_model(args.model, args.base_url)
-        patterns = self.book.distill(model)
+        patterns = self.book.distill(make_model(self.args.model, self.args.base_url))
         lines = [f"{lesson.id} summarizes {len(lesson.supersedes)} lessons: {lesson.text}" for lesson in patterns]
         return self.show(patterns, "\n".join(lines) or "There is nothing to distill.")
 
@@ -225,27 +214,22 @@ class BookSession(Session):
         if not found:
             note(f"{file} was not written.")
             return 1
-        try:
+        with wrong_use(OSError, f"cannot write {file}"):
             self.book.export(file, **self.filters)
-        except OSError as error:
-            raise WrongUse(f"cannot write {file}: {error.strerror or error}") from error
         return self.show({"exported": len(found), "file": file}, f"{count_of(len(found), 'lesson')} written to {file}")
 
     def do_import(self) -> int:
         args, file = self.args, self.args.file
+        source = _in_utf8(sys.stdin) if file == "-" else file
         try:
-            source = _in_utf8(sys.stdin) if file == "-" else file
-            loaded = self.book.load(source, strict=not args.keep_going, untrusted=args.untrusted)
-        except OSError as error:
-            raise WrongUse(f"cannot read {file}: {error.strerror or error}") from error
+            with wrong_use(OSError, f"cannot read {file}"):
+                loaded = self.book.load(source, strict=not args.keep_going, untrusted=args.untrusted)
         except LessonError as error:
-            raise LessonError(
-                f"{file}: {error}; nothing was imported. To skip such lines, pass --keep-going"
-            ) from error
-        text = f"{count_of(loaded.added, 'lesson')} added to {self.place}"
-        text += f", {loaded.unchanged} already known"
-        text += f", {count_of(loaded.skipped, 'invalid line')} skipped" if loaded.skipped else ""
-        return self.show(loaded, text)
+            why = "nothing was imported. To skip such lines, pass --keep-going"
+            raise LessonError(f"{file}: {error}; {why}") from error
+        skipped = f", {count_of(loaded.skipped, 'invalid line')} skipped" if loaded.skipped else ""
+        added = f"{count_of(loaded.added, 'lesson')} added to {self.place}"
+        return self.show(loaded, f"{added}, {loaded.unchanged} already known{skipped}")
 
     def do_namespaces(self) -> int:
         found = ["/".join(namespace) for namespace in namespaces_in(self.store)]

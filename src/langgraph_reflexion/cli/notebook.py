@@ -12,7 +12,7 @@ from langgraph_reflexion.cli.memory import BookSession
 from langgraph_reflexion.cli.stores import Session, run_verb
 from langgraph_reflexion.memory.evidence import LIVE
 
-INTERNAL = ("order", "group")
+INTERNAL = {"order", "group"}
 """Fields of a finding that only the notebook itself uses."""
 EVERY = 1_000_000
 """More findings than a notebook keeps."""
@@ -29,9 +29,14 @@ class NotebookSession(Session):
         """The findings."""
         return ErrorNotebook(self.store, self.namespace)
 
+    def findings(self) -> list[Finding]:
+        """All findings, the newest first."""
+        found = self.notebook.recent(EVERY)
+        return [{name: finding[name] for name in finding if name not in INTERNAL} for finding in found]
+
     def do_list(self) -> int:
         args, book, session = self.args, self.notebook, self.args.session
-        found = book.recent(EVERY)
+        found = self.findings()
         if runs := {finding["session"] for finding in found if session and finding["session"].startswith(session)}:
             session = self.full_id(session, runs, "run")
         for word, search in ((session, book.by_session), (args.category, book.by_category), (args.tool, book.by_tool)):
@@ -41,11 +46,11 @@ class NotebookSession(Session):
         found = found[: args.limit]
         rows = [_finding_row(finding) for finding in found]
         columns = ("ID", "CATEGORY", "SEVERITY", "TOOL", "FINDING")
-        return self.show_rows([_public(finding) for finding in found], columns, rows)
+        return self.show_rows(found, columns, rows)
 
     def _find(self) -> Finding:
-        findings = {finding["id"]: finding for finding in self.notebook.recent(EVERY)}
-        return _public(findings[self.full_id(self.args.id, findings, "finding")])
+        findings = {finding["id"]: finding for finding in self.findings()}
+        return findings[self.full_id(self.args.id, findings, "finding")]
 
     def do_show(self) -> int:
         finding = self._find()
@@ -73,19 +78,16 @@ class NotebookSession(Session):
             raise WrongUse("`notebook remove` takes the ID of a finding, or --older-than DAYS")
         if args.id is not None:
             finding = self._find()
-            if not self.confirm(f"{finding['description']} Delete it permanently?"):
-                return 1
+            self.confirm(f"{finding['description']} Delete it permanently?")
             self.notebook.remove(finding["id"])
             return self.show({"removed": 1}, f"Removed {finding['id']}.")
         age = count_of(args.older_than, "day")
-        if not self.confirm(f"Delete the findings of {self.place} older than {age} permanently?"):
-            return 1
+        self.confirm(f"Delete the findings of {self.place} older than {age} permanently?")
         removed = self.notebook.remove_older(timedelta(days=args.older_than))
         return self.show({"removed": removed}, f"Removed {count_of(removed, 'finding')} older than {age}.")
 
     def do_clear(self) -> int:
-        if not self.confirm(f"Delete all findings of {self.place} permanently?"):
-            return 1
+        self.confirm(f"Delete all findings of {self.place} permanently?")
         removed = self.notebook.clear()
         return self.show({"removed": removed}, f"Removed {count_of(removed, 'finding')}.")
 
@@ -94,10 +96,6 @@ def _finding_row(finding: Finding) -> tuple[str, ...]:
     text = finding["suggestion"] or finding["description"]
     aside = "(quarantined) " if finding["status"] == "quarantined" else ""
     return finding["id"], finding["category"], finding["severity"], finding["tool"] or "-", f"{aside}{text}"
-
-
-def _public(finding: Finding) -> Finding:
-    return {name: value for name, value in finding.items() if name not in INTERNAL}
 
 
 # ------------------------------------------------------------ profile
@@ -146,8 +144,7 @@ class ProfileSession(BookSession):
 
     def do_forget(self) -> int:
         entry = self._find_entry()
-        if not self.confirm(f"{entry.text} Delete it permanently?"):
-            return 1
+        self.confirm(f"{entry.text} Delete it permanently?")
         former = self._former(entry)
         for lesson in (*former, entry):
             self.book.forget(lesson.id)

@@ -24,7 +24,7 @@ def run(args: argparse.Namespace, page: Page) -> int:
     """The exit status of one run."""
     if not args.task.strip():
         raise WrongUse("the task is empty")
-    model, tools = make_model(args.model, args.base_url), load_tools(args.tools)
+    model, tools = make_model(args.model, args.base_url), load_tools(args.tools) or ()
     # `decide` logs that the model could not be asked; here the last lines of the run say so.
     decisions = logging.getLogger(decide.__module__)
     level = decisions.level

@@ -16,7 +16,7 @@ from langgraph.store.base import BaseStore
 from pydantic_core import to_jsonable_python
 
 from langgraph_reflexion import FaissStore, StoreError
-from langgraph_reflexion.cli.console import Page, WrongUse, note, summarize, wrong_values
+from langgraph_reflexion.cli.console import Page, WrongUse, note, summarize, wrong_use, wrong_values
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.arguments import DEFAULT_NAMESPACE, label
 from langgraph_reflexion.text.literals import hide_password
@@ -55,12 +55,9 @@ def open_store(address: str | None, *, create: bool | None = None) -> AbstractCo
 
 @contextmanager
 def _open_sqlite_store(file: Path) -> Iterator[BaseStore]:
-    try:
+    needed = "`pip install langgraph-checkpoint-sqlite`"
+    with wrong_use(ImportError, f"--store {file} is a SqliteStore and needs {needed}"):
         from langgraph.store.sqlite import SqliteStore
-    except ImportError as error:
-        raise WrongUse(
-            f"--store {file} is a SqliteStore and needs `pip install langgraph-checkpoint-sqlite`"
-        ) from error
     try:
         with SqliteStore.from_conn_string(str(file)) as store:
             yield store
@@ -81,13 +78,10 @@ def _is_sqlite_store(file: Path) -> bool:
 @contextmanager
 def _open_postgres(address: str, create: bool, hint: str) -> Iterator[BaseStore]:
     place = hide_password(address)
-    try:
+    with wrong_use(ImportError, f'--store {place} needs `pip install langgraph-checkpoint-postgres "psycopg[binary]"`'):
         import psycopg
         from langgraph.store.postgres import PoolConfig, PostgresStore
         from psycopg_pool import ConnectionPool
-    except ImportError as error:
-        packages = 'pip install langgraph-checkpoint-postgres "psycopg[binary]"'
-        raise WrongUse(f"--store {place} needs `{packages}`") from error
     try:
         psycopg.connect(address).close()  # if it fails, a pool would not say why
         # The page and `eval` run for hours, so a connection that was lost is replaced.
@@ -179,17 +173,16 @@ class Session:
         kept = "findings" if self.collection == "notebook" else self.collection
         return f"Nothing found in {self.place}. Namespaces with {kept}: {_list_namespaces(held) or 'none'}."
 
-    def confirm(self, question: str) -> bool:
-        """Whether the user allows a permanent deletion, with `--yes` or at the terminal."""
+    def confirm(self, question: str) -> None:
+        """End the command unless the user allows a permanent deletion, with `--yes` or at the terminal."""
         if self.args.yes:
-            return True
+            return
         if not sys.stdin.isatty():
             raise WrongUse("this deletes permanently, and there is no terminal to confirm it: add --yes")
         Page(sys.stderr).line(f"{question} [y/N]")
-        sure = sys.stdin.readline().strip().lower() in ("y", "yes")
-        if not sure:
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             note("Nothing was removed.")
-        return sure
+            raise SystemExit(1)
 
 
 def namespaces_in(store: BaseStore, collection: str = "lessons") -> list[Namespace]:
