@@ -16,14 +16,14 @@ from langgraph_reflexion import create_reflexion_agent
 
 
 def serve() -> None:
-    """The calendar as an MCP server, on standard input and output."""
+    """Serve the calendar as an MCP server, over standard input and output."""
     server = FastMCP("calendar", log_level="WARNING")
     server.tool()(busy_times)
     server.run()
 
 
 async def main() -> None:
-    """Ask with the server's tools."""
+    """Run an agent that has the server's tools."""
     connection = {"transport": "stdio", "command": sys.executable, "args": [__file__, "serve"]}
     tools = await MultiServerMCPClient({"calendar": connection}).get_tools()  # type: ignore[dict-item]
     agent = create_reflexion_agent(MODEL, tools, checks=[is_free])  # or "openai:gpt-4o-mini"

@@ -1,4 +1,4 @@
-"""A plain agent that uses in its second run what it learned in the first.
+"""A plain agent that learns in its first run and uses the lesson in its second.
 
 python examples/plain_agent.py
 """

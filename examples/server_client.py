@@ -1,4 +1,4 @@
-"""A client of a LangGraph server: stream a run of the demo agent, and print what it learned.
+"""A client for a LangGraph server: stream a run of the demo agent, and print what it learned.
 
 langgraph dev --no-browser        (in this repository, in another terminal; `pip install 'langgraph-reflexion[studio]'`)
 python examples/server_client.py http://127.0.0.1:2024

@@ -1,6 +1,6 @@
 """Shared by the examples: a calendar that knows only weekdays, a check, and a scripted model.
 
-The script makes two mistakes unless the prompt advises against them: it asks for a date, and it proposes an hour that
+The script makes two mistakes unless its prompt advises against them: it looks up a date, and it proposes an hour that
 is taken. To use a real model, replace `MODEL` with its name, such as "openai:gpt-4o-mini", and set its key in the
 environment.
 """

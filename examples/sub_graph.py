@@ -1,4 +1,4 @@
-"""The agent as a node of a larger graph. It shares `messages` and, if the parent declares it, `outcome`.
+"""The agent as a node in a larger graph. It shares `messages` and, if the parent declares it, `outcome`.
 
 python examples/sub_graph.py
 """
