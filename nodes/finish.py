@@ -202,7 +202,7 @@ def _shortcoming(state: State) -> str:
         return ""
     if pending["refused"]:
         return "The model refused, and its refusal is the answer."
-    return "The provider stopped the answer before its end." if stopped_by_provider(pending["message"]) else ""
+    return "The provider stopped the answer before it was complete." if stopped_by_provider(pending["message"]) else ""
 
 
 def _final_attempt(state: State, ending: Ending) -> Attempt | None:

@@ -111,7 +111,7 @@ def fault_in(text: str, key: str) -> str | None:
     except JsonError as fault:
         return str(fault)
     if not isinstance(data, dict) or not isinstance(data.get(key), list):
-        return f"The reply is one JSON object with a list under {key!r}."
+        return f"The reply must be one JSON object with a list under {key!r}."
     return None
 
 

@@ -17,8 +17,8 @@ from langchain_core.tools import BaseTool, StructuredTool
 
 from langgraph_reflexion.text.literals import mask_secrets
 
-READ_FILE = "Read a text file of the project, or list a folder. `path` is relative; `offset` is where to read on."
-GREP = "Find lines of the project's text files. `pattern` is plain text: `a|b` finds either, `a.*b` both."
+READ_FILE = "Read a text file of the project, or list a folder. `path` is relative; `offset` is where to continue."
+GREP = "Find lines in the project's text files. `pattern` is plain text: `a|b` finds either, `a.*b` both."
 """What the tools say of themselves. `python -OO` has no docstrings."""
 PAGE = 20_000
 """Characters of a file that one call shows: about 5,000 tokens."""

@@ -34,9 +34,9 @@ class SelfCheck(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    on_track: bool = Field(description="Whether the run comes nearer to an answer.")
-    issues: list[str] = Field(default_factory=list, description="What stands in the way.")
-    should_replan: bool = Field(default=False, description="Whether it needs another plan.")
+    on_track: bool = Field(description="Whether the run is getting closer to an answer.")
+    issues: list[str] = Field(default_factory=list, description="What is in the way.")
+    should_replan: bool = Field(default=False, description="Whether it needs a new plan.")
     next_action: str = Field(default="", description="What to do next, in a sentence.")
 
 
@@ -87,7 +87,7 @@ def _consequence(parts: Parts, state: State, check: SelfCheck, foreign: Foreign)
         return {}
     advice = [f"Next: {action}"] if action else []
     if check.should_replan:
-        advice.append("Make another plan before you continue.")
+        advice.append("Make a new plan before you continue.")
     note = parts.actor.prompts.render(
         "on_track",
         left=_steps_left(parts, state),

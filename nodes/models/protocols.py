@@ -46,7 +46,7 @@ QUOTED = 4_000
 """Characters of an invalid reply that are shown to the model again."""
 
 CONTROLS = {
-    "replan": ("Write a new plan before going on. Call it alone.", "plan", "The new plan."),
+    "replan": ("Write a new plan before you continue. Call it alone.", "plan", "The new plan."),
     "ask_user": ("Ask the user a question and wait. Call it alone.", "question", "The question."),
 }
 """The two control tools: the purpose of each, its argument, and the description of the argument."""

@@ -109,7 +109,7 @@ def test_it_can_leave_a_note_and_ask_for_another_plan(on, agent):
     model = on.Cast([*pages(3, 20), say("done")], check=check)
     out = agent(model, "inline", [look], limits=Limits(inline_every=2)).invoke({"messages": [("user", on.TASK)]})
     noted = [one.messages[-1].text for one in model.of("main")]
-    assert [("Read the index first." in text and "Make another plan" in text) for text in noted] == [
+    assert [("Read the index first." in text and "Make a new plan" in text) for text in noted] == [
         False,
         False,
         True,

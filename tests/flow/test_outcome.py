@@ -380,9 +380,9 @@ def test_a_provider_that_refuses_in_the_models_place_is_not_asked_again(run, end
 @pytest.mark.parametrize(
     ("ending", "told"),
     [
-        ({"finish_reason": "SAFETY"}, "stopped the answer before its end"),
-        ({"finish_reason": "RECITATION"}, "stopped the answer before its end"),
-        ({"finish_reason": "SPII"}, "stopped the answer before its end"),
+        ({"finish_reason": "SAFETY"}, "stopped the answer before it was complete"),
+        ({"finish_reason": "RECITATION"}, "stopped the answer before it was complete"),
+        ({"finish_reason": "SPII"}, "stopped the answer before it was complete"),
         ({"finish_reason": "stop"}, ""),
     ],
 )
