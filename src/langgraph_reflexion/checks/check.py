@@ -12,7 +12,7 @@ from typing import Any
 from langchain_core.messages import AnyMessage
 from pydantic_core import to_jsonable_python
 
-from langgraph_reflexion.driver import Waits, accepts, run_async, run_sync
+from langgraph_reflexion.driver import accepts, run_async, run_sync
 from langgraph_reflexion.nodes.models.calling import Meter
 from langgraph_reflexion.nodes.models.response_format import ResponseFormat
 from langgraph_reflexion.nodes.verdicts import NamedCheck, named_checks
@@ -37,11 +37,7 @@ def rule(function: Callable[..., Any], name: str | None = None) -> Check:
     label = str(name or getattr(function, "__name__", type(function).__name__))
     with_run = function if takes_run else lambda answer, _run: function(answer)
     check = NamedCheck("rule" if label == "<lambda>" else label, with_run)
-
-    def judge(answer: Any, run: Run) -> Waits[Any]:
-        return (yield from check.verdict(answer, run, Meter()))
-
-    return Check(check.name, judge, check.asks_model, check.wants_model, check.asks_person)
+    return check_of(check.name, lambda answer, run: check.verdict(answer, run, Meter()), [check])
 
 
 def matches(form: Any) -> Check:
@@ -53,10 +49,10 @@ def matches(form: Any) -> Check:
     except ValueError:
         raise ValueError(f"`matches` takes a regular expression, JSON schema or pydantic model, got {form!r}") from None
 
-    def judge(answer: Any, _run: Run) -> Verdict:
+    def judge(answer: Any, _run: Run) -> str | None:
         faults = [] if isinstance(answer, str) else [wanted.validate(answer)[1]]
         faults += [wanted.read(text)[1] for text in _texts_of(answer)]  # also typed data, for a JSON schema
-        return Verdict(passed="" in faults, feedback="" if "" in faults else faults[-1])
+        return None if "" in faults else faults[-1]
 
     return Check("matches", judge)
 
@@ -69,10 +65,8 @@ def _matches_pattern(form: str | re.Pattern[str]) -> Check:
     if not isinstance(pattern.pattern, str):
         raise ValueError(f"`matches` takes a regular expression of text, got {form!r}")
 
-    def judge(answer: Any, _run: Run) -> Verdict:
-        if pattern.search(text_of(answer)):
-            return Verdict(passed=True)
-        return Verdict(passed=False, feedback=f"nothing in the answer matches `{pattern.pattern}`")
+    def judge(answer: Any, _run: Run) -> str | None:
+        return None if pattern.search(text_of(answer)) else f"nothing in the answer matches `{pattern.pattern}`"
 
     return Check("matches", judge)
 
@@ -86,10 +80,9 @@ def exact(expected: Any) -> Check:
         raise ValueError(f"`exact` takes the expected answer, got {expected!r}")
     wanted = normalize_answer(text_of(expected))
 
-    def judge(answer: Any, _run: Run) -> Verdict:
-        if answer == expected or wanted in map(normalize_answer, _texts_of(answer)):
-            return Verdict(passed=True)
-        return Verdict(passed=False, feedback="this is not the expected answer")
+    def judge(answer: Any, _run: Run) -> str | None:
+        is_expected = answer == expected or wanted in map(normalize_answer, _texts_of(answer))
+        return None if is_expected else "this is not the expected answer"
 
     return Check("exact", judge)
 
@@ -154,7 +147,7 @@ def _has_meaning(text: str, at: int) -> bool:
 # ---------------------------------------------------------------- the base of every check in this package
 
 Judge = Callable[[Any, Run], Any]
-"""A function of (answer, run) that returns a check's result. If it waits for something, it is a generator."""
+"""A function of (answer, run) that returns what any check may return. If it waits for something, it is a generator."""
 
 
 @dataclass(frozen=True)
@@ -175,15 +168,21 @@ class Check:
     def __call__(self, answer: Any, run: Run | None = None) -> Verdict:
         """Judge the answer."""
         result = self.judge(answer, run or Run(task=""))
-        return self._verdict(run_sync(result) if isinstance(result, Generator) else result)
+        return self._read(run_sync(result) if isinstance(result, Generator) else result)
 
     async def acall(self, answer: Any, run: Run | None = None) -> Verdict:
         """Judge the answer without blocking the event loop."""
         result = self.judge(answer, run or Run(task=""))
-        return self._verdict(await run_async(result) if isinstance(result, Generator) else result)
+        return self._read(await run_async(result) if isinstance(result, Generator) else result)
 
-    def _verdict(self, result: Any) -> Verdict:
+    def _read(self, result: Any) -> Verdict:
         return NamedCheck(self.name, self).read(result)
+
+
+def check_of(name: str, judge: Judge, members: Sequence[NamedCheck], *, reads_run: bool = False) -> Check:
+    """A check that calls these checks."""
+    asks_model, wants_model = any(check.asks_model for check in members), any(check.wants_model for check in members)
+    return Check(name, judge, asks_model, wants_model, any(check.asks_person for check in members), reads_run)
 
 
 def members_of(name: str, checks: Sequence[Any], *, as_given: bool = False) -> tuple[NamedCheck, ...]:

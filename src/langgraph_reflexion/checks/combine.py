@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from langgraph_reflexion.checks.check import Check, Judge, members_of, request_for
+from langgraph_reflexion.checks.check import Check, check_of, members_of, request_for
 from langgraph_reflexion.driver import Waits, accepts, call_function
 from langgraph_reflexion.nodes.models.calling import Meter
 from langgraph_reflexion.nodes.verdicts import Judged, NamedCheck, combine_verdicts, is_accepted, verdicts_on
@@ -16,48 +16,39 @@ from langgraph_reflexion.text.task import GENERAL, TOPICS, topic_of
 
 logger = logging.getLogger(__name__)
 
+Decide = Callable[[Judged, float], Verdict]
+"""A function of (verdicts, success score) that makes one verdict of them."""
+
 
 def all_of(*checks: Callable[..., Any]) -> Check:
     """Accept an answer that every check accepts. All run, those without a model first, and all feedback is kept."""
-    return _in_turn("all_of", members_of("all_of", checks), stop_at_refusal=False)
+    return _combination("all_of", members_of("all_of", checks), _all_accept)
 
 
 def first_failing(*checks: Callable[..., Any]) -> Check:
     """Like `all_of`, but in the given order, and no check runs after the first rejection."""
-    return _in_turn("first_failing", members_of("first_failing", checks, as_given=True), stop_at_refusal=True)
+    members = members_of("first_failing", checks, as_given=True)
+    return _combination("first_failing", members, _all_accept, stop_on=[False])
 
 
-def _in_turn(name: str, members: Sequence[NamedCheck], *, stop_at_refusal: bool) -> Check:
-    def judge(answer: Any, run: Run) -> Waits[Verdict]:
-        def refuses(verdict: Verdict) -> bool:
-            return stop_at_refusal and is_accepted(verdict, run.success_score) is False
-
-        judged = yield from verdicts_on(members, answer, run, Meter(), stop_after=refuses)
-        accepted, score = combine_verdicts(judged.verdicts, run.success_score)
-        return _merge(judged, judged.verdicts, accepted, score)
-
-    return _combination(name, judge, members)
+def _all_accept(judged: Judged, success_score: float) -> Verdict:
+    return _merge(judged, *combine_verdicts(judged.verdicts, success_score))
 
 
 def any_of(*checks: Callable[..., Any]) -> Check:
     """Accept an answer that at least one check accepts. Checks run until one does, those without a model first."""
-    members = members_of("any_of", checks)
+    return _combination("any_of", members_of("any_of", checks), _any_accepts, stop_on=[True])
 
-    def judge(answer: Any, run: Run) -> Waits[Verdict]:
-        def accepts(verdict: Verdict) -> bool:
-            return is_accepted(verdict, run.success_score) is True
 
-        judged = yield from verdicts_on(members, answer, run, Meter(), stop_after=accepts)
-        accepting = [verdict for verdict in judged.verdicts if accepts(verdict)]
-        if accepting:
-            return _merge(judged, accepting[:1], True, accepting[0].score)
-        decisions = [is_accepted(verdict, run.success_score) for verdict in judged.verdicts]
-        if not decisions or None in decisions:
-            return _merge(judged, judged.verdicts, None, None)
-        scores = [verdict.score for verdict in judged.verdicts if verdict.score is not None]
-        return _merge(judged, judged.verdicts, False, max(scores, default=None))
-
-    return _combination("any_of", judge, members)
+def _any_accepts(judged: Judged, success_score: float) -> Verdict:
+    decisions = [is_accepted(verdict, success_score) for verdict in judged.verdicts]
+    if True in decisions:
+        first = judged.verdicts[decisions.index(True)]
+        return _merge(judged._replace(by_check=[first]), True, first.score)
+    if not decisions or None in decisions:
+        return _merge(judged, None, None)
+    scores = [verdict.score for verdict in judged.verdicts if verdict.score is not None]
+    return _merge(judged, False, max(scores, default=None))
 
 
 def weighted(*pairs: tuple[Callable[..., Any], float], pass_score: float = 80) -> Check:
@@ -72,20 +63,19 @@ def weighted(*pairs: tuple[Callable[..., Any], float], pass_score: float = 80) -
         if not isinstance(pair, tuple) or len(pair) != 2 or not _is_weight(pair[1]):
             raise ValueError(f"`weighted` takes pairs of a check and a weight above 0, got {pair!r}")
     given = members_of("weighted", [check for check, _ in pairs], as_given=True)
-    by_cost = sorted(range(len(pairs)), key=lambda i: given[i].asks_model)
-    members, weights = [given[i] for i in by_cost], [pairs[i][1] for i in by_cost]
+    by_cost = sorted(zip(given, pairs, strict=True), key=lambda each: each[0].asks_model)
+    weights = [weight for _, (_, weight) in by_cost]
 
-    def judge(answer: Any, run: Run) -> Waits[Verdict]:
-        judged = yield from verdicts_on(members, answer, run, Meter())
-        points = [_points(verdict, run.success_score, pass_score) for verdict in judged.by_check]
+    def decide(judged: Judged, success_score: float) -> Verdict:
+        points = [_points(verdict, success_score, pass_score) for verdict in judged.by_check]
         counted = [(weight, point) for weight, point in zip(weights, points, strict=True) if point is not None]
         if not counted:
-            return _merge(judged, judged.verdicts, None, None)
+            return _merge(judged, None, None)
         mean = sum(weight * point for weight, point in counted) / sum(weight for weight, _ in counted)
         score = round(mean, 9)  # weights such as 0.1 and 0.2 make 79.99999999999999 of two scores of 80
-        return _merge(judged, judged.verdicts, score >= round(pass_score, 9), score)
+        return _merge(judged, score >= round(pass_score, 9), score)
 
-    return _combination("weighted", judge, members)
+    return _combination("weighted", [member for member, _ in by_cost], decide)
 
 
 def _is_weight(weight: Any) -> bool:
@@ -121,7 +111,7 @@ def by_topic(
     if topic is not None and not is_word and not accepts(topic, "task"):
         raise ValueError(f"`topic` must be a word or a function of the task, got {topic!r}")
     choices = dict(zip(checks, members_of("by_topic", list(checks.values()), as_given=True), strict=True))
-    fallback = members_of("default", [default])[0] if default is not None else None
+    fallback = () if default is None else members_of("default", [default])
 
     def judge(answer: Any, run: Run) -> Waits[Any]:
         if topic is None:
@@ -129,22 +119,30 @@ def by_topic(
             word = topic_of(request_for(run)) if own == GENERAL else own
         else:
             word = topic if isinstance(topic, str) else (yield call_function("`topic`", topic, request_for(run)))
-        chosen = choices.get(str(word), fallback)
+        chosen = choices.get(str(word), *fallback)
         return Verdict() if chosen is None else (yield from chosen.verdict(answer, run, Meter()))
 
-    return _combination("by_topic", judge, [*choices.values(), *([fallback] if fallback is not None else [])])
+    return check_of("by_topic", judge, [*choices.values(), *fallback], reads_run=True)
 
 
-def _combination(name: str, judge: Judge, members: Sequence[NamedCheck]) -> Check:
-    asks_model, wants_model = any(check.asks_model for check in members), any(check.wants_model for check in members)
-    return Check(name, judge, asks_model, wants_model, any(check.asks_person for check in members), reads_run=True)
+def _combination(name: str, members: Sequence[NamedCheck], decide: Decide, stop_on: Collection[bool] = ()) -> Check:
+    """A check that decides by the verdicts of its members. Once one of them decides as in `stop_on`, no more run."""
+
+    def judge(answer: Any, run: Run) -> Waits[Verdict]:
+        def stops(verdict: Verdict) -> bool:
+            return is_accepted(verdict, run.success_score) in stop_on
+
+        judged = yield from verdicts_on(members, answer, run, Meter(), stop_after=stops)
+        return decide(judged, run.success_score)
+
+    return check_of(name, judge, members, reads_run=True)
 
 
-def _merge(judged: Judged, verdicts: Sequence[Verdict], passed: bool | None, score: float | None) -> Verdict:
-    """One verdict with the feedback of all these, each under the name of its check."""
+def _merge(judged: Judged, passed: bool | None, score: float | None) -> Verdict:
+    """One verdict with the feedback of all, each under the name of its check."""
     issues: list[str] = []
     dimensions: dict[str, Dimension] = {}
-    for verdict in verdicts:
+    for verdict in judged.verdicts:
         texts = [text for text in (verdict.feedback.strip(), *verdict.issues) if text]
         issues += [f"{verdict.check}: {text}" for text in texts or (["rejected"] if verdict.passed is False else [])]
         for name, dimension in verdict.dimensions.items():
