@@ -7,7 +7,6 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -116,14 +115,25 @@ def llm_judge(
         )
         chosen = _model_for(judge, run, "llm_judge")
         meter = Meter()
+        about: Any = {
+            "step": run.step,
+            "run_id": run.id,
+            "attempt": run.attempt,
+            "check": "llm_judge",
+            "asked": [asked],
+        }
+
+        def emit(reply: str, **result: Any) -> None:
+            emit_step(_current_config(), "check", meter.spent, answered=AIMessage(reply), **about, **result)
+
         try:
             reply = yield from _ask_judge(chosen, asked, "judge", run, meter, schema)
         except Exception as error:
             raise_control_flow(error)
-            _emit_step(run, asked, "", None, describe(error), meter)
+            emit("", read=None, decided="invalid", fault=describe(error))
             raise
         verdict = read_verdict(reply, run.success_score, meanings)
-        _emit_step(run, asked, reply, verdict, None, meter)
+        emit(reply, read=verdict.model_dump(mode="json"), decided="verdict", fault=None)
         return verdict
 
     return Check("llm_judge", judging, asks_model=True, wants_model=judge is None, reads_run=True)
@@ -219,26 +229,6 @@ def _current_config() -> RunnableConfig:
     return var_child_runnable_config.get() or {}
 
 
-def _emit_step(
-    run: Run, asked: HumanMessage, reply: str, verdict: Verdict | None, fault: str | None, meter: Meter
-) -> None:
-    """The judge's request, reply and cost, as an event."""
-    emit_step(
-        _current_config(),
-        "check",
-        meter.spent,
-        step=run.step,
-        run_id=run.id,
-        attempt=run.attempt,
-        check="llm_judge",
-        asked=[asked],
-        answered=AIMessage(reply),
-        read=verdict.model_dump(mode="json") if verdict is not None else None,
-        decided="verdict" if verdict is not None else "invalid",
-        fault=fault,
-    )
-
-
 def _graph_answer(final: Any) -> str:
     """A graph's answer: its structured response, else its last message."""
     if (structured := field_of(final, "structured_response")) is not None:
@@ -258,41 +248,45 @@ def read_verdict(text: str, success_score: float = 80, dimensions: Iterable[str]
     An acceptance with a score below `success_score` gets an issue that says so. The named `dimensions` and our own may
     also be top-level keys, of our own those with a score.
     """
-    named = {fold_key(name) for name in dimensions}
     try:
-        objects = [found for found in values_in(without_thinking(text)) if isinstance(found, Parsed)]
+        return _verdict(_only_verdict_in(text, {fold_key(name) for name in dimensions}), success_score)
     except UnreadableError as fault:
-        return _unreadable(str(fault))
-    given = [replace(found, value=_unwrapped(found.value, named)) for found in objects]
-    verdicts = [(fields, found) for found in given if (fields := _fields(found.value, named))]
-    if any(found.duplicate_key is not None or _has_key_twice(found.value) for _, found in verdicts):
-        return _unreadable("it gives a key twice")
-    if len({json.dumps(fields, sort_keys=True) for fields, _ in verdicts}) != 1:
-        return _unreadable(
-            "it gives several different verdicts" if verdicts else "it contains no JSON object with a verdict"
-        )
-    return _verdict(verdicts[0][0], success_score)
+        return Verdict(issues=[f"the judge's reply says nothing: {fault}"])
 
 
-def _unwrapped(value: Any, dimensions: Set[str]) -> Any:
+def _only_verdict_in(text: str, dimensions: Set[str]) -> dict[str, Any]:
+    """The fields of the only verdict in a reply."""
+    verdicts: dict[str, dict[str, Any]] = {}
+    has_key_twice = False
+    for found in values_in(without_thinking(text)):
+        if isinstance(found, Parsed) and isinstance(found.value, dict):
+            given = _unwrapped(found.value, dimensions)
+            if fields := _fields(given, dimensions):
+                verdicts[json.dumps(fields, sort_keys=True)] = fields
+                has_key_twice |= found.duplicate_key is not None or _has_key_twice(given)
+    if has_key_twice:
+        raise UnreadableError("it gives a key twice")
+    if not verdicts:
+        raise UnreadableError("it contains no JSON object with a verdict")
+    if len(verdicts) > 1:
+        raise UnreadableError("it gives several different verdicts")
+    return verdicts.popitem()[1]
+
+
+def _unwrapped(given: dict[str, Any], dimensions: Set[str]) -> dict[str, Any]:
     """The object inside others that contain nothing else, as in `{"verdict": {...}}`. A dimension is not a wrapper."""
-    while isinstance(value, dict) and len(value) == 1:
-        [(key, inner)] = value.items()
+    while len(given) == 1:
+        [(key, inner)] = given.items()
         if not isinstance(inner, dict) or fold_key(key) in {"dimensions", *dimensions}:
             break
-        value = inner
-    return value
+        given = inner
+    return given
 
 
-def _unreadable(why: str) -> Verdict:
-    return Verdict(issues=[f"the judge's reply says nothing: {why}"])
-
-
-def _fields(value: Any, dimensions: Set[str]) -> dict[str, Any]:
+def _fields(given: Mapping[str, Any], dimensions: Set[str]) -> dict[str, Any]:
     """The fields of a verdict under our names. Empty if there is neither an acceptance nor a score."""
     names = (*ACCEPTANCE, *FEEDBACK, *ISSUES, "score", "dimensions")
     own = dimensions - set(map(fold_key, names))
-    given = value if isinstance(value, dict) else {}
     ours = {fold_key(name) for known in DIMENSIONS.values() for name in known}
     beside = {
         key: item
@@ -312,22 +306,22 @@ def _has_key_twice(given: Mapping[str, Any]) -> bool:
 def _verdict(fields: Mapping[str, Any], success_score: float) -> Verdict:
     stated = {_truth(fields[name]) for name in ACCEPTANCE if fields.get(name) is not None}
     if None in stated or len(stated) > 1:
-        return _unreadable("it does not say clearly whether it accepts")
+        raise UnreadableError("it does not say clearly whether it accepts")
+    passed = stated.pop() if stated else None
     raw = fields.get("score")
     score = score_in(raw)
-    unread = raw is not None and score is None
-    if stated != {False} and (unread or (not stated and score is None)):
-        return _unreadable(f"its score {raw!r} cannot be read")
     dimensions, notes = _read_dimensions(fields.get("dimensions"))
-    notes += [f"its score {raw!r} cannot be read"] if unread else []
-    if stated == {True} and score is not None and score < success_score:
+    if score is None and (raw is not None or passed is None):
+        notes.append(f"its score {raw!r} cannot be read")
+        if passed is not False:
+            raise UnreadableError(notes[-1])
+    if passed and score is not None and score < success_score:
         notes.append(f"it accepts with a score of {score:g}, where {success_score:g} is needed")
     return Verdict(
-        # Acceptance also depends on the score, if there is one. A rejection is final.
-        passed=False if stated == {False} else True if score is None else None,
+        passed=None if passed and score is not None else passed,  # the score must be high enough as well
         score=score,
-        feedback=" ".join(text for name in FEEDBACK for text in _texts(fields.get(name))),
-        issues=[*(text for name in ISSUES for text in _texts(fields.get(name))), *notes],
+        feedback=_feedback(fields),
+        issues=[*_texts([fields.get(name) for name in ISSUES]), *notes],
         dimensions=dimensions,
     )
 
@@ -346,12 +340,16 @@ def _read_dimensions(given: Any) -> tuple[dict[str, Dimension], list[str]]:
     notes: list[str] = []
     for name, item in given.items() if isinstance(given, dict) else ():
         fields = item if isinstance(item, dict) else {"score": item}
-        feedback = " ".join(text for key in FEEDBACK for text in _texts(fields.get(key)))
+        feedback = _feedback(fields)
         if (score := score_in(fields.get("score"))) is None:
             notes.append(f"the score of {name} cannot be read" + (f": {feedback}" if feedback else ""))
         else:
             found[name] = Dimension(score=score, feedback=feedback)
     return found, notes
+
+
+def _feedback(fields: Mapping[str, Any]) -> str:
+    return " ".join(_texts([fields.get(name) for name in FEEDBACK]))
 
 
 def _texts(given: Any) -> list[str]:
