@@ -103,18 +103,17 @@ def same_value(encoded: Any, expected: Any) -> bool:
 
 
 def _same(ours: Any, theirs: Any) -> bool:
-    if not isinstance(ours, list) or ours[:1] != theirs[:1]:
-        return False
-    kind, *rest = theirs
-    if kind == "float":
-        value, expected = float.fromhex(ours[1]), float.fromhex(rest[0])
-        return math.isclose(value, expected, rel_tol=1e-9) or (math.isnan(value) and math.isnan(expected))
-    if kind in ("list", "tuple"):
-        return len(ours[1]) == len(rest[0]) and all(map(_same, ours[1], rest[0]))
-    if kind == "dict":
-        keys, values = ([pair[i] for pair in rest[0]] for i in (0, 1))
-        return [pair[0] for pair in ours[1]] == keys and all(map(_same, [pair[1] for pair in ours[1]], values))
-    return bool(ours == theirs)
+    if ours == theirs:
+        return True
+    match ours, theirs:
+        case ["float", one], ["float", other]:
+            return math.isclose(float.fromhex(one), float.fromhex(other), rel_tol=1e-9)
+        case [("list" | "tuple") as kind, items], [wanted, others] if kind == wanted:
+            return len(items) == len(others) and all(map(_same, items, others))
+        case ["dict", pairs], ["dict", others]:
+            same_keys = [key for key, _ in pairs] == [key for key, _ in others]
+            return same_keys and all(_same(pair[1], other[1]) for pair, other in zip(pairs, others, strict=True))
+    return False
 
 
 def _short_repr(value: Any) -> str:

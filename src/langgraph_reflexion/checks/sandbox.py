@@ -19,13 +19,14 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from langgraph_reflexion.driver import Waits, either, start_thread
+from langgraph_reflexion.driver import Waits, either, run_sync, start_thread
 
 logger = logging.getLogger(__name__)
 
@@ -95,12 +96,6 @@ class _ProcessEnd(NamedTuple):
 def run_code(code: str, expression: str, timeout: float, memory_mb: int, isolation: Isolation) -> Waits[CaseResult]:
     """Return the value of an expression on this code."""
     token = secrets.token_hex(16)
-    job = _job(isolation, code, expression, timeout, memory_mb, token)
-    end = yield either(_run, _arun, isolation, job, timeout + GRACE)
-    return _read(end, token.encode("ascii"), timeout)
-
-
-def _job(isolation: Isolation, code: str, expression: str, timeout: float, memory_mb: int, token: str) -> bytes:
     job = {
         "code": code,
         "expression": expression,
@@ -112,7 +107,8 @@ def _job(isolation: Isolation, code: str, expression: str, timeout: float, memor
         # In namespaces of its own, its processes are counted apart from the user's.
         "processes": MAX_PROCESSES if isolation.prefix else None,
     }
-    return json.dumps(job).encode("ascii")
+    end = yield either(_run, _arun, isolation, json.dumps(job).encode("ascii"), timeout + GRACE)
+    return _read(end, token.encode("ascii"), timeout)
 
 
 def _read(end: _ProcessEnd, token: bytes, timeout: float) -> CaseResult:
@@ -160,24 +156,22 @@ def find_isolation() -> Isolation:
     return candidate
 
 
-def _candidates() -> list[Isolation]:
-    found = []
-    folders = _folders()
-    if sys.platform == "linux" and folders and (bwrap := shutil.which("bwrap")):
+def _candidates() -> Iterator[Isolation]:
+    folders = _folders() if sys.platform == "linux" else []
+    if folders and (bwrap := shutil.which("bwrap")):
         binds = [part for folder in folders for part in ("--ro-bind", folder, folder)]
         user = ("--uid", str(NOBODY), "--gid", str(NOBODY))
-        found.append(
-            Isolation((bwrap, "--unshare-all", "--die-with-parent", "--clearenv", *user, *binds, "--chdir", "/", "--"))
+        yield Isolation(
+            (bwrap, "--unshare-all", "--die-with-parent", "--clearenv", *user, *binds, "--chdir", "/", "--")
         )
     root = next((folder for folder in ("/mnt", "/srv", "/media") if os.path.isdir(folder)), None)
-    if sys.platform == "linux" and folders and root and (unshare := shutil.which("unshare")):
+    if folders and root and (unshare := shutil.which("unshare")):
         own = ("--user", "--map-root-user", "--mount", "--net", "--ipc", "--pid", "--fork", "--kill-child")
-        found.append(Isolation((unshare, *own, "--", "/bin/sh", "-c", NEW_ROOT, "root", root, *folders, "--"), True))
+        yield Isolation((unshare, *own, "--", "/bin/sh", "-c", NEW_ROOT, "root", root, *folders, "--"), True)
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         other_user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
         missing = "code under test runs as another user, but can read public files and use the network"
-        found.append(Isolation(options=other_user, missing=missing))
-    return found
+        yield Isolation(options=other_user, missing=missing)
 
 
 def _folders() -> list[str]:
@@ -192,10 +186,9 @@ def _works(isolation: Isolation) -> bool:
     """Whether it runs code, and hides this machine's files where it has namespaces."""
     sees_files = "os.path.exists('/etc/passwd')" if isolation.prefix else "False"
     try:
-        end = _run(isolation, _job(isolation, "import os", sees_files, GRACE, 512, ""), 2 * GRACE)
+        return bool(run_sync(run_code("import os", sees_files, GRACE, 512, isolation)).value == ["bool", 0])
     except OSError:
         return False
-    return bool(_read(end, b"", GRACE).value == ["bool", 0])
 
 
 def _hide_memory() -> None:
@@ -217,32 +210,25 @@ def _options(isolation: Isolation) -> dict[str, Any]:
     return {**pipes, "env": env, "cwd": "/", "start_new_session": True, **isolation.options}
 
 
-def _run(isolation: Isolation, job: bytes, seconds: float) -> _ProcessEnd:
-    return _finish(_start(isolation), job, seconds)
-
-
 async def _arun(isolation: Isolation, job: bytes, seconds: float) -> _ProcessEnd:
     """Run it in its own thread, because even starting it blocks. Cancelling ends it, even before it has started."""
     started: Future[subprocess.Popen[bytes]] = Future()
-
-    def run() -> _ProcessEnd:
-        process = _start(isolation)
-        started.set_result(process)
-        return _finish(process, job, seconds)
-
     try:
-        return await asyncio.wrap_future(start_thread(run))
+        return await asyncio.wrap_future(start_thread(partial(_run, isolation, job, seconds, started.set_result)))
     except asyncio.CancelledError:
         started.add_done_callback(lambda process: _kill(process.result()))
         raise
 
 
-def _start(isolation: Isolation) -> subprocess.Popen[bytes]:
-    return subprocess.Popen((*isolation.prefix, *PYTHON, RUNNER), **_options(isolation))
-
-
-def _finish(process: subprocess.Popen[bytes], job: bytes, seconds: float) -> _ProcessEnd:
-    """Send the process its job and wait for its end. It is killed after this many seconds."""
+def _run(
+    isolation: Isolation,
+    job: bytes,
+    seconds: float,
+    on_start: Callable[[subprocess.Popen[bytes]], None] = lambda _: None,
+) -> _ProcessEnd:
+    """Start the process, send it its job and wait for its end. It is killed after this many seconds."""
+    process = subprocess.Popen((*isolation.prefix, *PYTHON, RUNNER), **_options(isolation))
+    on_start(process)
     late = threading.Event()
 
     def stop() -> None:
