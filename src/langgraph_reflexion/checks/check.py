@@ -117,10 +117,15 @@ def normalize_answer(text: str) -> str:
     """
     plain = " ".join(normalize(text).translate(_DASHES).split())
     text = _THOUSANDS.sub(lambda found: found[0].replace(",", ""), plain)
-    text = _INITIALS.sub(lambda found: found[0].replace(".", ""), text)
+    text = join_initials(text)
     kept = _SIGN.sub(lambda found: found[0] if _has_meaning(text, found.start()) else "", text)
     bare = " ".join(kept.split())
     return " ".join(_ARTICLE.sub("", bare).split()) or plain
+
+
+def join_initials(text: str) -> str:
+    """The text with `USA` for `U.S.A.`."""
+    return _INITIALS.sub(lambda found: found[0].replace(".", ""), text)
 
 
 def _has_meaning(text: str, at: int) -> bool:

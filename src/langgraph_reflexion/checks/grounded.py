@@ -5,13 +5,21 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from langchain_core.messages import ToolMessage
 
-from langgraph_reflexion.checks.check import Check, attached_to, contents_of, messages_before, request_for
+from langgraph_reflexion.checks.check import (
+    Check,
+    attached_to,
+    contents_of,
+    join_initials,
+    messages_before,
+    request_for,
+)
 from langgraph_reflexion.driver import Waits, in_thread
 from langgraph_reflexion.nodes.models.transcript import readable, texts_of_blocks
 from langgraph_reflexion.schemas import Run, Verdict
@@ -164,13 +172,10 @@ def _unknown_in(answer: str, question: str, text: str, earlier: str) -> Iterator
     answer = _MARKUP.sub(" ", answer)
     is_short = len(answer.split()) <= SHORT_ANSWER
     quotes = [quote for match in _QUOTED.finditer(answer) if (quote := (match[1] or match[2]).strip())]
-    for quote in quotes:
-        if not all(source.has(part) for part in re.split(r"\.{3}|…", quote)):
-            yield f'"{quote}"'
+    yield from (f'"{quote}"' for quote in quotes if not all(map(source.has, re.split(r"\.{3}|…", quote))))
     dates, rest = dates_in(_QUOTED.sub(" ", answer))
-    for written in dict.fromkeys(date.text for date in dates):
-        if not any(source.has_date(date) for date in dates if date.text == written):
-            yield written
+    known_dates = {date.text for date in dates if source.has_date(date)}
+    yield from (date.text for date in dates if date.text not in known_dates)
     dotted, rest = _DOTTED.findall(rest), _DOTTED.sub(" ", rest)
     yield from (name for name in dotted if name not in source.dotted)
     is_computed, is_approximate = bool(_COMPUTES.search(question)), bool(_APPROXIMATE.search(answer))
@@ -179,7 +184,8 @@ def _unknown_in(answer: str, question: str, text: str, earlier: str) -> Iterator
         may_follow = is_computed or is_approximate  # else the long text is not read again
         return source.has_number(value) or (may_follow and own().follows(value, is_computed, is_approximate))
 
-    for number in numbers_in(rest):
+    numbers = list(numbers_in(rest))
+    for number in numbers:
         # "First I looked it up" and "one of the two" claim no number.
         claims = not number.in_words or number.value > 12 or is_short
         readings = [reading for reading in ((number.value,), number.also) if reading]
@@ -188,28 +194,21 @@ def _unknown_in(answer: str, question: str, text: str, earlier: str) -> Iterator
     names = _german_names_in(rest) if is_german(rest) else _names_in(rest)
     unknown_names = [name for name in names if not source.has_name(name)]
     yield from unknown_names
-    has_numbers = bool(dates or dotted) or any(True for _ in numbers_in(rest))
-    if is_short and not (quotes or unknown_names or has_numbers or _CLAIMS_NOTHING.search(answer)):
-        yield from _unknown_words(answer, source)  # next to a number, ordinary words are its unit
+    # Next to a number, ordinary words are its unit.
+    if is_short and not (quotes or dates or dotted or numbers or unknown_names or _CLAIMS_NOTHING.search(answer)):
+        yield from _unknown_characters(answer, source.text) or _unknown_word(answer, source)
 
 
-def _unknown_words(text: str, source: _Source) -> Iterator[str]:
-    """Yield a word of a short answer if most of its words, or the last one, are unknown."""
-    if (characters := _unknown_characters(text, source.text)) is not None:
-        yield characters
-        return
-    words = [
-        word
-        for word in _normalize(text).split()
-        if len(word) > 2 and word.isascii() and word.isalpha() and word not in _NO_NAMES
-    ]
+def _unknown_word(text: str, source: _Source) -> list[str]:
+    """The last unknown word of a short answer, if most of its words, or the last one, are unknown."""
+    words = [word for word in _normalize(text).split() if len(word) > 2 and word.isascii() and word.isalpha()]
+    words = [word for word in words if word not in _NO_NAMES]
     unknown = [word for word in words if not source.has_word(word)]
-    if unknown and (len(unknown) * 2 > len(words) or unknown[-1] == words[-1]):
-        yield unknown[-1]
+    return unknown[-1:] if len(unknown) * 2 > len(words) or unknown[-1:] == words[-1:] else []
 
 
-def _unknown_characters(text: str, source: str) -> str | None:
-    """Return two or more characters in a row that no part of the source contains, in scripts without spaces."""
+def _unknown_characters(text: str, source: str) -> list[str]:
+    """The first two or more characters in a row that no part of the source contains, in scripts without spaces."""
     source = "".join(source.split())
     for run in _NO_SPACES.findall(text):
         left, at = "", 0
@@ -219,10 +218,9 @@ def _unknown_characters(text: str, source: str) -> str | None:
                 end += 1
             left += " " if end > at + 1 else run[at]
             at = end
-        for part in re.split("[ 的了是在由为和与于被叫做人共有年月日]+", left):
-            if len(part) > 1:
-                return part
-    return None
+        if unknown := re.search("[^ 的了是在由为和与于被叫做人共有年月日]{2,}", left):
+            return [unknown[0]]
+    return []
 
 
 def _normalize(text: str) -> str:
@@ -230,8 +228,7 @@ def _normalize(text: str) -> str:
     flat = unicodedata.normalize("NFKD", text)
     flat = "".join(char for char in flat if not unicodedata.combining(char)).casefold()
     flat = re.sub(r"['’]s?\b", "", flat)
-    flat = re.sub(r"\b[^\W\d_](?:\.[^\W\d_])+\b", lambda found: found[0].replace(".", ""), flat)  # U.S.A. is USA
-    return " ".join(re.findall(r"[^\W_]+", flat))
+    return " ".join(re.findall(r"[^\W_]+", join_initials(flat)))
 
 
 def _names_in(text: str) -> Iterator[str]:
@@ -239,8 +236,20 @@ def _names_in(text: str) -> Iterator[str]:
 
     The first word of a longer sentence always has a capital, so it is not a name by itself.
     """
-    for sentence in filter(None, _SENTENCE.split(text)):
-        yield from _capitalized_runs(_WORD.findall(sentence))
+    for sentence in _SENTENCE.split(text):
+        words = _WORD.findall(sentence)
+        plain = [word.strip(".").casefold() for word in words]
+        is_capital = [
+            word[:1].isupper() and folded not in _NO_NAMES and not _IN_WORDS.fullmatch(word)
+            for word, folded in zip(words, plain, strict=True)
+        ]
+        if len(words) > 3 and not is_capital[1] and not words[0].isupper():
+            is_capital[0] = False
+        neighbours = zip(plain, [False, *is_capital], is_capital, [*is_capital[1:], False], strict=False)
+        is_part = [here or (word in _NAME_PARTICLES and before and after) for word, before, here, after in neighbours]
+        for belongs, run in groupby(zip(is_part, words, strict=True), key=itemgetter(0)):
+            if belongs:
+                yield " ".join(word for _, word in run).rstrip(".")
 
 
 def _german_names_in(text: str) -> Iterator[str]:
@@ -250,25 +259,6 @@ def _german_names_in(text: str) -> Iterator[str]:
         for before, word, after in zip(words, words[1:], words[2:], strict=False):
             if before[:1].isupper() and word[:1].isupper() and not after[:1].isupper():
                 yield word.rstrip(".")
-
-
-def _capitalized_runs(words: list[str]) -> Iterator[str]:
-    is_capital = [
-        word[:1].isupper() and word.strip(".").casefold() not in _NO_NAMES and not _IN_WORDS.fullmatch(word)
-        for word in words
-    ]
-    if len(words) > 3 and not is_capital[1] and not words[0].isupper():
-        is_capital[0] = False
-    run: list[str] = []
-    for i, word in enumerate(words):
-        joins = bool(run) and word.strip(".").casefold() in _NAME_PARTICLES and i + 1 < len(words)
-        if is_capital[i] or (joins and is_capital[i + 1]):
-            run.append(word)
-        elif run:
-            yield " ".join(run).rstrip(".")
-            run = []
-    if run:
-        yield " ".join(run).rstrip(".")
 
 
 def _is_derived(word: str, other: str) -> bool:
@@ -339,24 +329,20 @@ class _Source:
     def has_number(self, value: float) -> bool:
         """Whether it has this number: exactly, or in thousands or millions."""
         has_digits = len(f"{value:g}".replace(".", "").strip("0")) > 1
-        return self._has(value) or (
-            has_digits and any(self._has(value * by) or self._has(value / by) for by in (1e3, 1e6))
-        )
-
-    def follows(self, value: float, is_computed: bool, is_approximate: bool) -> bool:
-        """Whether it has this number approximately, or as a result of its own numbers."""
-        if is_approximate and any(abs(value - n) <= 0.05 * n for n in self.numbers if not 1000 < n < 2100):
-            return True
-        return is_computed and self._is_computable(value)
+        scaled = (value * 1e3, value / 1e3, value * 1e6, value / 1e6) if has_digits else ()
+        return any(map(self._has, (value, *scaled)))
 
     def _has(self, value: float) -> bool:
         return round(value, 6) in self.numbers or value in self._also
 
-    def _is_computable(self, value: float) -> bool:
-        """Whether it is a small count, the sum of all numbers, or the result of one operation on two of them."""
-        if (value.is_integer() and 0 < value <= 5) or abs(sum(self.numbers) - value) < 1e-6:
+    def follows(self, value: float, is_computed: bool, is_approximate: bool) -> bool:
+        """Whether it has this number approximately or, if `is_computed`, it is a small count, the sum of all its
+        numbers, or the result of one operation on two of them."""
+        if is_approximate and any(abs(value - n) <= 0.05 * n for n in self.numbers if not 1000 < n < 2100):
             return True
-        return any(
+        if is_computed and ((value.is_integer() and 0 < value <= 5) or abs(sum(self.numbers) - value) < 1e-6):
+            return True
+        return is_computed and any(
             self._has(value - n)
             or self._has(value + n)
             or self._has(2 * value - n)
@@ -371,8 +357,7 @@ class _Source:
 # ---------------------------------------------------------------- numbers and dates, however they are written
 
 
-@dataclass(frozen=True)
-class Number:
+class Number(NamedTuple):
     """A number as it is written, and its value."""
 
     text: str
@@ -382,8 +367,7 @@ class Number:
     """Another reading: the numbers that the commas of 3,5 or [330,318] may separate, or 14 for 2 pm."""
 
 
-@dataclass(frozen=True)
-class Date:
+class Date(NamedTuple):
     """A date as it is written; a part that is not given is None."""
 
     text: str
@@ -393,8 +377,7 @@ class Date:
 
     def is_part_of(self, other: Date) -> bool:
         """Whether the other date says everything that this one says."""
-        pairs = ((self.year, other.year), (self.month, other.month), (self.day, other.day))
-        return all(ours is None or ours == theirs for ours, theirs in pairs)
+        return all(ours in (None, theirs) for ours, theirs in zip(self[1:], other[1:], strict=True))
 
     @property
     def numbers(self) -> list[int]:
@@ -407,11 +390,8 @@ def dates_in(text: str) -> tuple[list[Date], str]:
     found: list[Date] = []
 
     def take(match: re.Match[str]) -> str:
-        parts = {key: value for key, value in match.groupdict().items() if value}
-        month = parts.get("m", "")
-        number = MONTHS.get(month.lower(), int(month) if month.isdigit() else None) if month else None
-        day, year = (int(parts[key]) if key in parts else None for key in ("d", "y"))
-        found.append(Date(match[0].strip(" ,."), year, number, day))
+        parts = match.groupdict()
+        found.append(Date(match[0].strip(" ,."), *(_number_of(parts.get(name) or "") for name in "ymd")))
         return " "
 
     def take_both(match: re.Match[str]) -> str:
@@ -424,22 +404,25 @@ def dates_in(text: str) -> tuple[list[Date], str]:
     return found, _DIGITS_DATE.sub(take_both, text)
 
 
+def _number_of(part: str) -> int | None:
+    """The number of a day, month or year, which may be the name of a month."""
+    return int(part) if part.isdigit() else MONTHS.get(part.lower())
+
+
 def numbers_in(text: str) -> Iterator[Number]:
     """Return the numbers in a text, in digits and in words."""
     for match in _DIGITS.finditer(text):
         before, digits = text[max(0, match.start() - 1) : match.start()], re.sub(f"[{_SPACES}]", "", match["n"])
-        *others, last = parts = digits.split(",")
-        is_decimal_comma = bool(others) and len(last) < 3  # 3,5 and 1.234,50, but not 3,500
-        is_list = bool(others) and (
-            is_decimal_comma or before in ("[", ",")
-        )  # perhaps: `3,5`, `[330,318]`, `Paris,330,318`
+        parts = digits.split(",")
+        is_decimal_comma = len(parts) > 1 and len(parts[-1]) < 3  # 3,5 and 1.234,50, but not 3,500
+        # Perhaps: `3,5`, `[330,318]`, `Paris,330,318`.
+        is_list = is_decimal_comma or (len(parts) > 1 and before in ("[", ","))
         if is_decimal_comma:
             digits = digits.replace(".", "").replace(",", ".")
         digits = digits.replace("." if digits.count(".") > 1 else ",", "")
-        scale = match["s"]
-        if scale == "m" and before not in ("$", "€", "£"):
-            scale = None  # metres
-        value = float(f"{digits}e{match['e'] or 0}") * (_SCALES[scale.lower()] if scale else 1)
+        is_metres = match["s"] == "m" and before not in ("$", "€", "£")
+        scale = 1 if is_metres or not match["s"] else _SCALES[match["s"].lower()]
+        value = float(f"{digits}e{match['e'] or 0}") * scale
         also = tuple(map(float, parts)) if is_list and all(part.count(".") < 2 for part in parts) else ()
         if value < 12 and _AFTERNOON.match(text, match.end()):
             also = (value + 12,)
