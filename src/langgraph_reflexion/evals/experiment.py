@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from langchain_core.exceptions import ModelAuthenticationError
 from langchain_core.language_models import BaseChatModel
@@ -86,11 +86,6 @@ class Experiment:
             **{name: getattr(self, name) for name in names},
         }
 
-    def _strategy(self, setup: Setup) -> Any:
-        """The strategy of a set-up. Reflections are also made if only later tasks use their lessons."""
-        keep = self.run_memory or (self.lessons is not None and setup.strategy in ("reflexion", "both"))
-        return setup.strategy if keep else "none"
-
 
 def describe_model(model: BaseChatModel | None) -> str | None:
     """The name of a model for its figures. A simulated or scripted one is named as what it is."""
@@ -117,7 +112,7 @@ async def run_experiment(
 
     async def work() -> None:
         for job in waiting:  # shared by all workers, each of which takes the next job
-            result = await _Run(experiment, job).result()
+            result = await _result_of(experiment, job)
             ledger.add(result)
             on_result(result)
 
@@ -145,89 +140,92 @@ def _is_done(ledger: Ledger, job: Job) -> bool:
     return result is not None and result.error is None
 
 
-class _Run:
-    """Run one task under one set-up."""
+async def _result_of(experiment: Experiment, job: Job) -> Result:
+    """The result of one task under one set-up. An exception breaks only this task, unless no other can work either."""
+    began = time.perf_counter()
+    setup, task, repeat = job
+    about: Any = {"setup": setup.name, "task": task.id, "repeat": repeat, "digest": task.digest}
+    config: RunnableConfig = {"recursion_limit": 50 * experiment.trials + 50}
+    start = {"messages": [("user", task.task)]}
+    try:
+        final = await _graph_for(experiment, job).ainvoke(start, config, context=TaskContext(task=task))
+    except ModelAuthenticationError as error:
+        raise ModelError(f"{NO_ACCESS}{error}") from error
+    except Exception as error:  # noqa: BLE001 — one task that breaks costs the others nothing
+        return Result(**about, error=f"{type(error).__name__}: {error}", seconds=time.perf_counter() - began)
+    outcome: Outcome = final["outcome"]
+    usage = outcome.usage
+    return Result(
+        **about,
+        solved_at=len(outcome.attempts) if outcome.status == "success" else None,
+        stop_reason=outcome.stop_reason,
+        trials=[attempt.model_dump() for attempt in outcome.attempts],
+        plans=[reflection.as_text() for reflection in outcome.reflections],
+        reflections=usage.reflection.calls,
+        lessons_used=await _lesson_texts(experiment, setup, outcome.lessons_used),
+        input=usage.input + usage.reflection.input,
+        output=usage.output + usage.reflection.output,
+        calls=usage.calls + usage.reflection.calls,
+        seconds=outcome.seconds,
+        error=_why_broken(outcome),
+    )
 
-    def __init__(self, experiment: Experiment, job: Job) -> None:
-        self.experiment = experiment
-        self.setup, self.task, self.repeat = job
-        self.namespace = ("evals", self.setup.name)
-        self.first_prompt: str | None = None
 
-    async def result(self) -> Result:
-        """Its result. An exception breaks only this task, unless no other task can work either."""
-        began = time.perf_counter()
-        task = self.task
-        about: Any = {"setup": self.setup.name, "task": task.id, "repeat": self.repeat, "digest": task.digest}
-        try:
-            outcome = await self._outcome()
-        except Exception as error:  # one task that breaks costs the others nothing
-            if isinstance(error, ModelAuthenticationError):
-                raise ModelError(f"{NO_ACCESS}{error}") from error
-            return Result(**about, error=f"{type(error).__name__}: {error}", seconds=time.perf_counter() - began)
-        usage = outcome.usage
-        return Result(
-            **about,
-            solved_at=len(outcome.attempts) if outcome.status == "success" else None,
-            stop_reason=outcome.stop_reason,
-            trials=[attempt.model_dump() for attempt in outcome.attempts],
-            plans=[reflection.as_text() for reflection in outcome.reflections],
-            reflections=usage.reflection.calls,
-            lessons_used=await self._lesson_texts(outcome.lessons_used),
-            input=usage.input + usage.reflection.input,
-            output=usage.output + usage.reflection.output,
-            calls=usage.calls + usage.reflection.calls,
-            seconds=outcome.seconds,
-            error=_why_broken(outcome),
-        )
+def _graph_for(experiment: Experiment, job: Job) -> Any:
+    setup, task, repeat = job
+    model = _for_job(experiment.model, repeat)
+    if setup.worker == "cot":
+        worker = cot_worker(model, task.passages(experiment.context) if setup.context else ())
+    else:
+        tools = search_tools(task.context) if experiment.tools is None else experiment.tools
+        worker = react_worker(model, tools, experiment.steps, experiment.protocol)
+    if not experiment.run_memory:
+        worker["input"] = _repeat_first_prompt()
+    lasting, topic = experiment.lessons is not None, task.topic
+    # Reflections are also made if only later tasks use their lessons.
+    reflects = experiment.run_memory or (lasting and setup.strategy in ("reflexion", "both"))
+    return create_trial_graph(
+        **worker,
+        checks=[experiment.check or check_for(task, experiment.judge and _for_job(experiment.judge, repeat))],
+        strategy=setup.strategy if reflects else "none",
+        reflection=experiment.reflection,
+        retries=RETRIES,
+        reflector=model if experiment.reflector is None else _for_job(experiment.reflector, repeat),
+        limits=Limits(
+            max_attempts=experiment.trials, max_reflections=experiment.reflections, stalled_attempts=NO_STALL
+        ),
+        memory=MemoryPolicy(
+            namespace=_namespace(setup), read=lasting, write=lasting, topics=None if topic is None else lambda _: topic
+        ),
+        context_schema=TaskContext,
+        store=experiment.lessons,
+    )
 
-    async def _outcome(self) -> Outcome:
-        config: RunnableConfig = {"recursion_limit": 50 * self.experiment.trials + 50}
-        start: Any = {"messages": [("user", self.task.task)]}
-        final = await self._graph().ainvoke(start, config, context=TaskContext(task=self.task))
-        return cast(Outcome, final["outcome"])
 
-    def _graph(self) -> Any:
-        experiment, setup, task = self.experiment, self.setup, self.task
-        model = self._for_job(experiment.model)
-        if setup.worker == "cot":
-            worker = cot_worker(model, task.passages(experiment.context) if setup.context else ())
-        else:
-            tools = search_tools(task.context) if experiment.tools is None else experiment.tools
-            worker = react_worker(model, tools, experiment.steps, experiment.protocol)
-        if not experiment.run_memory:
-            worker["input"] = self._repeat_first_prompt
-        lasting, topic = experiment.lessons is not None, task.topic
-        topics = None if topic is None else lambda _: topic
-        return create_trial_graph(
-            **worker,
-            checks=[experiment.check or check_for(task, experiment.judge and self._for_job(experiment.judge))],
-            strategy=experiment._strategy(setup),
-            reflection=experiment.reflection,
-            retries=RETRIES,
-            reflector=model if experiment.reflector is None else self._for_job(experiment.reflector),
-            limits=Limits(
-                max_attempts=experiment.trials, max_reflections=experiment.reflections, stalled_attempts=NO_STALL
-            ),
-            memory=MemoryPolicy(namespace=self.namespace, read=lasting, write=lasting, topics=topics),
-            context_schema=TaskContext,
-            store=experiment.lessons,
-        )
+def _for_job(model: BaseChatModel, repeat: int) -> BaseChatModel:
+    return model.for_job(repeat) if isinstance(model, Student) else model
 
-    def _for_job(self, model: BaseChatModel) -> BaseChatModel:
-        return model.for_job(self.repeat) if isinstance(model, Student) else model
 
-    def _repeat_first_prompt(self, prompt: str, state: Any) -> dict[str, Any]:
-        """Show each trial what the first one saw: the task, and lessons of earlier tasks."""
-        self.first_prompt = self.first_prompt or prompt
-        return {"messages": [("user", self.first_prompt)]}
+def _repeat_first_prompt() -> Callable[[str, Any], dict[str, Any]]:
+    """An `input` that shows each trial what the first one saw: the task, and lessons of earlier tasks."""
+    prompts: list[str] = []
 
-    async def _lesson_texts(self, ids: Sequence[str]) -> list[str]:
-        if self.experiment.lessons is None:
-            return []
-        book = LessonBook(self.experiment.lessons, self.namespace)
-        found = [await book.aget(id) for id in ids]
-        return [lesson.text for lesson in found if lesson is not None]
+    def show(prompt: str, _state: Any) -> dict[str, Any]:
+        prompts.append(prompt)
+        return {"messages": [("user", prompts[0])]}
+
+    return show
+
+
+def _namespace(setup: Setup) -> tuple[str, str]:
+    return "evals", setup.name
+
+
+async def _lesson_texts(experiment: Experiment, setup: Setup, ids: Sequence[str]) -> list[str]:
+    if experiment.lessons is None:
+        return []
+    book = LessonBook(experiment.lessons, _namespace(setup))
+    return [lesson.text for id in ids if (lesson := await book.aget(id)) is not None]
 
 
 def _why_broken(outcome: Outcome) -> str | None:

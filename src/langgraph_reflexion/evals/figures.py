@@ -61,8 +61,8 @@ def make_row(setup: str, results: Sequence[Result], trials: int) -> Row:
     solved = [result for result in results if result.solved_at is not None]
     rates = _solve_rates(results)
     by_trial = tuple(_share(results, trial) for trial in range(1, trials + 1))
-    repeats = {number: [r for r in results if r.repeat == number] for number in {r.repeat for r in results}}
-    shares = [_share(found, trials) for found in repeats.values()]
+    repeats = {result.repeat for result in results}
+    shares = [_share([result for result in results if result.repeat == number], trials) for number in repeats]
     tokens = sum(result.tokens for result in results)
     return Row(
         setup=setup,
@@ -174,12 +174,8 @@ def compare_results(first: Sequence[Result], second: Sequence[Result]) -> Differ
 
 def compare_with_baselines(results: Mapping[str, Sequence[Result]]) -> dict[str, Difference]:
     """Each set-up compared with its baseline, if both were run."""
-    found: dict[str, Difference] = {}
-    for name, ours in results.items():
-        baseline = SETUPS[name].baseline if name in SETUPS else None
-        if baseline is not None and results.get(baseline):
-            found[name] = compare_results(results[baseline], ours)
-    return found
+    baselines = {name: SETUPS[name].baseline or "" for name in results if name in SETUPS}
+    return {name: compare_results(results[of], results[name]) for name, of in baselines.items() if results.get(of)}
 
 
 # ------------------------------------------------------------ as text

@@ -9,6 +9,7 @@ from typing import Any
 from langgraph_reflexion import Run, Verdict, checks
 from langgraph_reflexion.evals.tasks import Task
 
+SAME_ANSWER = "Accept an answer that says the same in other words, and no other. Never repeat the right answer."
 KINDS = ("exact", "contains_all", "matches", "test_cases", "judge")
 Check = Callable[..., Any]
 
@@ -21,8 +22,10 @@ def check_for(task: Task, judge: Any = None) -> Check:
     try:
         kind, argument = _kind_of(task, judged=judge is not None)
         if kind == "judge":
-            check = checks.llm_judge(judge, criteria=_criteria(task, argument))
-            return check if argument is not None else replace(check, judge=_without_reasons(check.judge))
+            if argument is not None:
+                return checks.llm_judge(judge, criteria=str(argument))
+            check = checks.llm_judge(judge, criteria=f"The right answer is: {task.answer}\n{SAME_ANSWER}")
+            return replace(check, judge=_without_reasons(check.judge))
         if kind == "test_cases":
             return checks.test_cases(argument)
         if kind == "contains_all" and not isinstance(argument, list):
@@ -60,12 +63,3 @@ def _kind_of(task: Task, *, judged: bool) -> tuple[str, Any]:
     if kind == "judge" and not judged:
         raise ValueError("it is judged by a model: name one with --judge")
     return str(kind), argument
-
-
-def _criteria(task: Task, argument: Any) -> str:
-    if argument is not None:
-        return str(argument)
-    return (
-        f"The right answer is: {task.answer}\n"
-        "Accept an answer that says the same in other words, and no other. Never repeat the right answer."
-    )

@@ -6,7 +6,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -76,19 +76,16 @@ Line = TypeVar("Line", Result, Timing)
 def lock_folder(folder: Path | str) -> Iterator[None]:
     """Reserve the folder for this process, and make it if needed. A process that dies releases it."""
     folder = Path(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        # SQLite locks a file on every system, and needs no package.
-        connection = sqlite3.connect(folder / LOCK, timeout=0, isolation_level=None)
-    except (OSError, sqlite3.Error) as error:
-        why = getattr(error, "strerror", None) or error
-        raise LedgerError(f"{folder}: {why}; choose another folder with --out") from error
-    with closing(connection):
+    with ExitStack() as stack:
         try:
-            connection.execute("BEGIN EXCLUSIVE")
-        except sqlite3.Error as error:
-            busy = getattr(error, "sqlite_errorname", "") == "SQLITE_BUSY"
-            why = "another eval is running there; wait for it, or" if busy else f"{error};"
+            folder.mkdir(parents=True, exist_ok=True)
+            # SQLite locks a file on every system, and needs no package.
+            lock = stack.enter_context(closing(sqlite3.connect(folder / LOCK, timeout=0, isolation_level=None)))
+            lock.execute("BEGIN EXCLUSIVE")
+        except (OSError, sqlite3.Error) as error:
+            why = f"{getattr(error, 'strerror', None) or error};"
+            if getattr(error, "sqlite_errorname", "") == "SQLITE_BUSY":
+                why = "another eval is running there; wait for it, or"
             raise LedgerError(f"{folder}: {why} choose another folder with --out") from error
         yield
 

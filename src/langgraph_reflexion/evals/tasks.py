@@ -88,12 +88,8 @@ def load_tasks(file: Path | str, *, checked: bool = False) -> list[Task]:
 
     With `checked`, a task needs neither an answer nor a check, because the caller checks the answers.
     """
-    if str(file) == SHIPPED:
-        text = files("langgraph_reflexion.evals").joinpath("tasks.jsonl").read_text(encoding="utf-8")
-    else:
-        text = _read(Path(file))
     tasks: dict[str, Task] = {}
-    for place, record in _records(text, file):
+    for place, record in _records(_read(file), file):
         try:
             task = Task.model_validate(_from_hotpot(record))
         except ValidationError as error:
@@ -110,9 +106,10 @@ def load_tasks(file: Path | str, *, checked: bool = False) -> list[Task]:
     return list(tasks.values())
 
 
-def _read(file: Path) -> str:
+def _read(file: Path | str) -> str:
+    shipped = files("langgraph_reflexion.evals").joinpath("tasks.jsonl")
     try:
-        return file.read_text(encoding="utf-8-sig")
+        return (shipped if str(file) == SHIPPED else Path(file)).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise TaskError(f"{file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
