@@ -74,7 +74,7 @@ SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s*(?=\S)")
 
 
 def search_tools(source: Sequence[Passage] | Callable[[str], str]) -> list[BaseTool]:
-    """Search tools with a cache: the same query twice is one search.
+    """Search tools with a cache: a repeated query is searched only once.
 
     The source is passages, or a search function of your own. Over passages there are `search`, for the passage that
     fits best, and `lookup`, for the sentences that contain a text.

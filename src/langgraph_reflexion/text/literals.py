@@ -1,7 +1,7 @@
 """Find and mask what belongs to one instance of a task: literals (links, names, ids, dates, numbers) and secrets.
 
 With literals masked, the same mistake on another instance has the same fingerprint (`fingerprint`). A lesson that
-contains literals retells its task or gives the answer away (`retold_detail`, `gives_away`). Secrets are masked before
+contains literals restates its task or gives the answer away (`retold_detail`, `gives_away`). Secrets are masked before
 anything is kept (`mask_secrets`).
 """
 

@@ -29,10 +29,10 @@ EARLIER = 3
 """Fewest earlier tasks with which sentences that most of them share do not count as the request."""
 
 OWN_WORDS = 3
-"""Fewest words of its own in a message that says by itself what the user asks."""
+"""Fewest words of its own (`own_words`) with which a message says what the user asks."""
 
 EARLIER_MESSAGES = 3
-"""Most messages before a brief one that are read with it."""
+"""Most messages before a brief one that are read together with it."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 _LABEL = lazy_pattern(
@@ -44,9 +44,9 @@ _LABEL = lazy_pattern(
 
 
 def request_of(task: str, earlier: Iterable[str]) -> str:
-    """What the user asks: the task, or with a brief one, all messages since the last that says what it asks.
+    """What the user asks: the task and, if it is brief, the messages before it, back to one that says what is asked.
 
-    `Go ahead` and `order 4412` say nothing alone. The `earlier` messages come newest first.
+    `Go ahead` and `order 4412` mean nothing on their own. The `earlier` messages come newest first.
     """
     messages = [task]
     for message in islice(earlier, EARLIER_MESSAGES):
@@ -62,7 +62,7 @@ def says_what(message: str) -> bool:
 
 
 def own_words(message: str) -> set[str]:
-    """The words of a message that are no function words, names, numbers or other details."""
+    """The words of a message without function words, names, numbers and other details."""
     details = tokens(" ".join([*literals_of(message), *names_of(message)]))
     return {word for word in tokens(message) if not word.isdecimal()}.difference(details)
 
