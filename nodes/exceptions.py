@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email.utils
 import re
+import subprocess
 import time
 from contextlib import suppress
 from typing import Any, Literal
@@ -126,8 +127,8 @@ def tool_error_class(error: BaseException) -> ErrorClass:
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the error is marked as transient, so that a retry may help. Our own time limit is not."""
-    if isinstance(error, OutOfTimeError):
+    """Whether the error is marked as transient, so that a retry may help. Our time limit and a command's are not."""
+    if isinstance(error, (OutOfTimeError, subprocess.TimeoutExpired)):
         return False
     status = status_of(error)
     if status is not None:

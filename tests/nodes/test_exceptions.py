@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 import urllib.error
 from email.message import Message
 from typing import Any
@@ -75,6 +76,12 @@ def test_a_status_is_read_by_any_clients_name_for_it(name, status, passing, erro
 )
 def test_without_a_status_a_passing_fault_is_known_by_what_clients_call_it(name, passing):
     assert is_transient(type(name, (Exception,), {})("busy")) is passing
+
+
+@pytest.mark.req("A5")
+def test_a_command_that_exceeds_its_time_is_not_run_again_because_it_would_take_as_long():
+    fault = subprocess.TimeoutExpired(["pytest"], 60)
+    assert (is_transient(fault), tool_error_class(fault)) == (False, "timeout")
 
 
 @pytest.mark.req("A5", "B8")
