@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from langgraph.store.base import SearchOp
@@ -18,7 +18,7 @@ from langgraph_reflexion.memory.evidence import LIVE, Change
 from langgraph_reflexion.memory.index import tasks_of
 from langgraph_reflexion.memory.items import StoredLesson, fingerprints, newest_first, parse_item
 from langgraph_reflexion.memory.shelf import Shelf
-from langgraph_reflexion.schemas import Episode, Lesson
+from langgraph_reflexion.schemas import Episode, Failure, Lesson
 from langgraph_reflexion.text.tokens import tokens
 
 logger = logging.getLogger(__name__)
@@ -107,10 +107,10 @@ def explain(shelf: Shelf, run_id: str | None) -> Plan[dict[str, Any]]:
     everything = yield from shelf.read_all()
     concerned = [everything[id] for id in (*episode.shown, *episode.withheld) if id in everything]
     written = [id for id, found in everything.items() if id in episode.written or episode.id in found.lesson.sources]
-    behind: dict[str, str | None] = {}
+    behind: dict[str, list[Failure]] = {}
     for source in dict.fromkeys(source for found in concerned for source in found.lesson.sources[:MAX_NAMED]):
         taught_by = yield from shelf.read_episode(source)
-        behind[source] = taught_by.failures[0].evidence if taught_by is not None and taught_by.failures else None
+        behind[source] = taught_by.failures if taught_by is not None else []
     return {
         "run": episode.id,
         "task": episode.task,
@@ -163,12 +163,18 @@ def outcome_of(episode: Episode) -> str:
     return episode.status
 
 
+def failures_for(marks: Collection[str], failures: list[Failure]) -> list[Failure]:
+    """Of a run's failures, those with the fingerprints of a lesson, which it was learned from. Without any, all."""
+    return [failure for failure in failures if failure.fingerprint in marks] or failures
+
+
 def _explained(
-    id: str, found: StoredLesson | None, episode: Episode, counts: Episode | None, behind: Mapping[str, str | None]
+    id: str, found: StoredLesson | None, episode: Episode, counts: Episode | None, behind: Mapping[str, list[Failure]]
 ) -> dict[str, Any]:
     if found is None:
         return {"lesson": id, "text": None, "result": None}
-    now = found.lesson
+    now, marks = found.lesson, fingerprints(found.item.value)
+    taught_by = {source: failures_for(marks, behind[source])[:1] for source in now.sources[:MAX_NAMED]}
     result = (run_fields(counts, now) or {}).get("result") if counts is not None else None
     at_start = [lesson for lesson in episode.withheld if not episode.recalled_at.get(lesson)]
     held_back = bool(episode.memory) and at_start[-1:] == [id]  # it comes after those withheld for comparison
@@ -177,7 +183,10 @@ def _explained(
         "text": now.text,
         "why": _why(found, episode),
         "without": (episode.memory if held_back else FOR_COMPARISON) if id in episode.withheld else "",
-        "evidence": [{"run": source, "failure": behind[source]} for source in now.sources[:MAX_NAMED]],
+        "evidence": [
+            {"run": source, "failure": failures[0].evidence if failures else None}
+            for source, failures in taught_by.items()
+        ],
         "result": result,
         "wins": now.wins,
         "losses": now.losses,

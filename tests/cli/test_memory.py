@@ -251,6 +251,17 @@ def test_the_evidence_of_a_lesson_is_shown_next_to_it(run_cli):
     assert f"wrote: {lesson.id} {WEEKDAY}" in " ".join(run_cli("explain", "monday").split())
 
 
+def test_the_evidence_of_a_lesson_is_the_failure_that_taught_it_not_others_of_the_same_run(run_cli):
+    failures = [Failure(signal="tool_error", evidence=f"{mark} failed", fingerprint=mark) for mark in ("day", "hour")]
+    with FaissStore("lessons.db") as store:
+        book = LessonBook(store, PLACE)
+        book.add(Lesson(kind="rule", text=WEEKDAY, trigger=Trigger(fingerprint="day"), sources=["monday"]))
+        book.credit(Episode(id="monday", task="Plan the meeting.", failures=failures))
+        [lesson] = book.lessons()
+    shown = run_cli("show", lesson.id)
+    assert ("day failed" in shown, "hour failed" in shown) == (True, False)
+
+
 # ---------------------------------------------------------------- deciding
 
 

@@ -41,6 +41,16 @@ def test_a_lesson_that_came_up_at_the_start_is_explained_by_the_words_of_the_tas
 
 
 @pytest.mark.req("I5", "D15")
+def test_of_a_run_that_failed_in_several_ways_the_failure_that_taught_the_lesson_is_named(book: LessonBook) -> None:
+    first = Failure(signal="tool_error", evidence="No such day.", step=1, fingerprint="day")
+    book.credit(Episode(id="r0", task="Find a slot.", success=False, failures=[first, FAILED]))
+    ids = [a_lesson(book, trigger=Trigger(signal="check_failed", fingerprint="busy"))]
+    ids += [a_lesson(book, "Name the room.", trigger=Trigger(fingerprint="unknown"))]
+    told = [shown["evidence"] for shown in ended(book, shown=ids)["shown"]]
+    assert told == [[{"run": "r0", "failure": "10:00 is busy."}], [{"run": "r0", "failure": "No such day."}]]
+
+
+@pytest.mark.req("I5", "D15")
 @pytest.mark.parametrize(
     ("fields", "why"),
     [

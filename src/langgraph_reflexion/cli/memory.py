@@ -16,7 +16,7 @@ from langgraph_reflexion.cli.loading import make_model
 from langgraph_reflexion.cli.stores import Session, namespaces_in, run_verb
 from langgraph_reflexion.memory import Change
 from langgraph_reflexion.memory.evidence import LIVE
-from langgraph_reflexion.memory.history import outcome_of
+from langgraph_reflexion.memory.history import failures_for, outcome_of
 
 LESSON_COLUMNS = ("ID", "KIND", "STATUS", "WON", "WITHOUT", "LESSON")
 EVIDENCE_RUNS = 3
@@ -70,7 +70,9 @@ class BookSession(Session):
     def do_show(self) -> int:
         lesson = self.find()
         runs = (self.book.episode(run) for run in lesson.sources[:EVIDENCE_RUNS])
-        evidence = dict.fromkeys(failure.evidence for run in runs if run is not None for failure in run.failures)
+        marks = [lesson.trigger.fingerprint] if lesson.trigger is not None and lesson.trigger.fingerprint else []
+        failures = (failure for run in runs if run is not None for failure in failures_for(marks, run.failures))
+        evidence = dict.fromkeys(failure.evidence for failure in failures)
         values = {
             **lesson.model_dump(exclude={"text", "wins", "losses", "withheld_wins", "withheld_losses", "version"}),
             "shown": count_of(lesson.shown, "time"),
