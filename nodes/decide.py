@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from traceback import format_tb
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
@@ -254,6 +255,8 @@ def _model_error(budget: Budget, state: State, fault: Exception, spent: Usage, f
     """The model call failed. The run is recorded and ends, with `deadline` if the time was up."""
     late = budget.overspent(state)
     logger.warning("The model could not be reached: %s", mask_secrets(describe(fault)))
+    # For a fault in the caller's own model. Without the message, which may hold a key.
+    logger.debug("The model's error was raised here:\n%s", "".join(format_tb(fault.__traceback__)))
     return {
         "decision": None,
         "failures": [*state["failures"], *failures],

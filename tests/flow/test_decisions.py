@@ -99,6 +99,19 @@ def test_a_model_is_offered_only_the_controls_it_may_use(run, desk, decided):
     assert seen.answer == "11:00"
 
 
+@pytest.mark.graph_only("create_agent raises a model's error")
+def test_the_log_at_its_lowest_level_says_where_a_model_of_the_callers_own_raised(run, caplog):
+    caplog.set_level("DEBUG", "langgraph_reflexion")
+    secret = "-".join(["sk", "12"])
+
+    def broken_reply(_):
+        raise TypeError(secret)
+
+    assert run(RoleModel(broken_reply)).ending == ("failure", "model_error")
+    [where] = [record.getMessage() for record in caplog.records if record.levelname == "DEBUG"]
+    assert ("in broken_reply" in where, secret in where) == (True, False)
+
+
 @pytest.mark.graph_only("native tool calls alone, no controls")
 @pytest.mark.slow
 @pytest.mark.req("B8")
