@@ -24,6 +24,7 @@ from langgraph_reflexion.state import (
     edited_call,
     is_persons_reply,
     last_turn_anywhere,
+    with_update,
 )
 from langgraph_reflexion.text.json_text import texts_in
 from langgraph_reflexion.text.literals import fingerprint
@@ -54,7 +55,11 @@ def observe(parts: Parts, state: State, config: RunnableConfig) -> Update:
         return {"progress": {"node": "observe", "results": 0, "failures": []}}
     update, threshold = _clear_after_edit(state), parts.budget.limits.loop_threshold
     by_id = {answer.tool_call_id: answer for answer in answers}
-    ran = [_finished_call(state, call, by_id[str(call["id"])]) for call in turn.tool_calls if str(call["id"]) in by_id]
+    ran: list[FinishedCall] = []
+    for call in turn.tool_calls:
+        if (answer := by_id.get(str(call["id"]))) is not None:
+            before = [*state["failures"], *(earlier.error for earlier in ran if earlier.error is not None)]
+            ran.append(_finished_call(with_update(state, {"failures": before}), call, answer))
     # Each request of the model for a blocked call counts. A person's own call is not one.
     keys = [result.observed.key for result in ran if not result.edited]
     blocked = {

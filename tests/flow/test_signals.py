@@ -360,6 +360,13 @@ def test_the_same_mistake_on_another_instance_has_the_same_fingerprint(run, desk
     assert (first.repeats, second.repeats) == (1, 2)
 
 
+def test_the_same_mistake_twice_in_one_turn_is_counted_twice(run, desk):
+    desk.answers = lambda query: ValueError(f"{query!r} is no weekday")
+    both = calls(("search", {"query": "2026-01-06"}), ("search", {"query": "2027-02-11"}))
+    failures = run(RoleModel([both, say("11:00")], reflection()), [desk.search]).outcome.failures
+    assert [failure.repeats for failure in failures] == [1, 2]
+
+
 @pytest.mark.req("A10", "C5")
 def test_feedback_on_a_finished_thread_is_reflected_on_before_anything_else(run, protocol, reflected, decided):
     model = RoleModel([say("10:00"), say("11:00")], reflection("Look at the calendar of the person who answers."))
