@@ -112,7 +112,7 @@ def _ask(
     is_json, model = isinstance(actor.protocol, Json), selected.with_tools
     if is_json and not actor.hold_answers and streams_tokens(config):
         model = StreamedFinal(model)
-    silent_as = "decide" if is_json or actor.hold_answers else None
+    silent_as = "decision" if is_json or actor.hold_answers else None
     harder = False
     while True:
         try:

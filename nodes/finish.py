@@ -83,7 +83,7 @@ def finish(
     emit(config, "outcome", outcome=outcome.model_dump(mode="json"))
     if state["handoffs"]:
         return _handoff_command(state, messages, outcome)
-    held = parts.actor.hold_answers and ending.stop_reason in ("accepted", "unchecked")
+    held = parts.actor.hold_answers and (ending.stop_reason in ("accepted", "unchecked") or _is_fallbacks(state))
     # LangGraph has streamed the question's call under this message's id, so it would not stream the final text.
     in_place = {message.id for message in messages[-1:]} & {message.id for message in state["messages"]}
     if (held or (in_place and ending.stop_reason == "asked_user")) and streams_tokens(config):
@@ -93,6 +93,12 @@ def finish(
         whole = add_messages(cast("Any", state["messages"]), cast("Any", messages))
         yield from after_run({**state, "messages": whole, "outcome": outcome}, config)
     return {"outcome": outcome, "messages": messages} if messages else {"outcome": outcome}
+
+
+def _is_fallbacks(state: State) -> bool:
+    """Whether a run that is not accepted ends with an answer of the fallback model."""
+    pending = state["decision"]
+    return pending is not None and pending["message"] is not None
 
 
 def _stream_last(messages: list[AnyMessage]) -> None:

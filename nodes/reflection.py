@@ -88,7 +88,7 @@ def ask_for_reflection(case: Case, depth: Depth) -> Waits[ReadReflection]:
             break
         try:
             seconds = budget.seconds_left(case.state)
-            options: dict[str, Any] = {"seconds": seconds, "retries": reflector.retries, "silent_as": "reflect"}
+            options: dict[str, Any] = {"seconds": seconds, "retries": reflector.retries, "silent_as": "reflection"}
             if mode == "free":
                 reply = yield from call_model(model, messages, config, **options)
             else:

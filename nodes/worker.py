@@ -65,7 +65,7 @@ class CallBudget(BaseCallbackHandler):
             raise WorkerError("the token budget was spent before it had an answer")
         # An agent's calls for reflections or judges are not steps. Under `json` its decisions are tagged `nostream`
         # too.
-        if "nostream" in (kwargs.get("tags") or ()) and kwargs.get("name") != "decide":
+        if "nostream" in (kwargs.get("tags") or ()) and kwargs.get("name") != "decision":
             return
         with self._lock:  # a worker may make several calls at once
             self.taken += 1

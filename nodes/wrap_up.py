@@ -53,7 +53,10 @@ def wrap_up(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]
         try:
             # It may run after the deadline. Then it gets at most that time once more, so it cannot hang.
             seconds, retries = budget.limits.deadline, budget.limits.model_retries
-            reply = yield from call_model(fallback, prompt, config, seconds=seconds, retries=retries)
+            silent_as = "fallback" if actor.hold_answers else None
+            reply = yield from call_model(
+                fallback, prompt, config, seconds=seconds, retries=retries, silent_as=silent_as
+            )
         except Exception as fault:
             raise_control_flow(fault)
             if model_fault(fault) == "setting":

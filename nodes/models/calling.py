@@ -52,6 +52,9 @@ def call_model(
 ) -> Waits[Reply]:
     """The reply of a model, within `seconds`. With `silent_as`, a name for traces, nothing is streamed to the user.
 
+    The name must not be a node's: LangGraph would take a model that is a chain, such as one with fallbacks, for the
+    node itself, and stream its reply.
+
     The reply is cleaned so that it can be stored and sent again.
     """
     config = config if silent_as is None else silent_config(config, run_name=silent_as)

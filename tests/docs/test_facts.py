@@ -160,7 +160,7 @@ def test_the_tracing_page_names_every_model_call_and_which_are_tagged_nostream()
     agent.invoke({"messages": [("user", "Plan the meeting.")]}, {"callbacks": [tracer]})
     steps = tracer.traced_runs[0].child_runs
     calls = [run for step in steps for run in step.child_runs if run.run_type == "llm" or run.name == "shape"]
-    assert {run.name for run in calls} == {"decide", "reflect", "judge", "again", "guard", "self_check", "shape"}
+    assert {run.name for run in calls} == {"decision", "reflection", "judge", "again", "guard", "self_check", "shape"}
     assert all("nostream" in run.tags for run in calls)
     assert all(shown[run.name] for run in calls)
 

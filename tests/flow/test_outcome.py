@@ -167,7 +167,7 @@ def test_every_call_except_decisions_is_quiet_and_has_its_own_name():
     result = agent.invoke({"messages": [("user", "Plan an hour.")]}, {"callbacks": [Listener()]})
     assert result["structured_response"] == Hour(hour=11)
     assert [quiet for _, quiet in called] == [False, True, True, False, True]
-    assert called[2][0] == "reflect"
+    assert called[2][0] == "reflection"
 
 
 @pytest.mark.req("I5", "I6", "F13")
@@ -461,6 +461,33 @@ async def test_a_refused_answer_is_never_streamed_and_an_accepted_one_is(protoco
     ):
         assert "".join(chunks(parts)) == "11:00"
         assert not any("10:00" in message.text for message, _ in parts)
+
+
+@pytest.mark.req("I6")
+@pytest.mark.parametrize(("ended", "streamed"), [("stop", "Perhaps 11:00."), ("length", "")])
+def test_a_held_answer_of_the_fallback_is_streamed_only_if_it_is_whole(ended, streamed):
+    fallback = ScriptedModel([AIMessage("Perhaps 11:00.", response_metadata={"finish_reason": ended})])
+    agent = answering(hold_answers=True, fallback=fallback, limits=Limits(max_attempts=1))
+    assert "".join(chunks(agent.stream(ASKED, stream_mode="messages"))) == streamed
+
+
+@pytest.mark.req("I6", "B8")
+@pytest.mark.parametrize("settings", [{"protocol": "json"}, {"hold_answers": True}, {}])
+async def test_a_model_with_fallbacks_streams_only_what_the_model_alone_does(settings):
+    def model():
+        return RoleModel([call("search", query="1"), say("10:00"), say("11:00")], reflection("Take the free hour."))
+
+    def agent(given):
+        return create_reflexion_agent(given, [search], checks=[lambda answer, _: answer == "11:00"], **settings)
+
+    def shown(parts):
+        return [(message.text, about["langgraph_node"]) for message, about in parts if message.text]
+
+    alone = shown(agent(model()).stream(ASKED, stream_mode="messages"))
+    assert "reflect" not in {node for _, node in alone}
+    assert shown(agent(model().with_fallbacks([model()])).stream(ASKED, stream_mode="messages")) == alone
+    parts = agent(model().with_fallbacks([model()])).astream(ASKED, stream_mode="messages")
+    assert shown([part async for part in parts]) == alone
 
 
 def test_without_hold_answers_tokens_come_as_the_model_says_them():

@@ -61,7 +61,7 @@ async def test_the_models_own_events_are_tagged_where_they_are_no_answer():
         events = [event async for event in agent.astream_events(HELLO, version="v2")]
     tokens = [event for event in events if event["event"] == "on_chat_model_stream"]
     assert tokens
-    assert all("nostream" in event["tags"] and event["name"] == "decide" for event in tokens)
+    assert all("nostream" in event["tags"] and event["name"] == "decision" for event in tokens)
     assert events[-1]["data"]["output"]["messages"][-1].text == "It is at eleven"
 
 
