@@ -260,20 +260,18 @@ def place(text: str, at: int) -> str:
 
 
 class _StopError(Exception):
-    """The value cannot be read past `at`."""
-
-    def __init__(self, at: int, why: str) -> None:
-        self.at, self.why = at, why
+    """The value cannot be read further. The message says why."""
 
 
 class _Reader:
-    """Reads values one after another, with one limit on the work for all of them."""
+    """Reads values one after another, with one limit on the work for all of them. `at` is the place it has reached."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.work = 0
 
     def value_at(self, start: int) -> Parsed | Broken:
+        self.at = start
         self.depth = 0
         self.outer: dict[str, Any] = {}
         self.open_key = ""
@@ -281,97 +279,94 @@ class _Reader:
         self.certain = False
         self.work += 10
         try:
-            value, end = self._value(start)
+            return Parsed(self._value(), start, self.at, self.duplicate_key)
         except _StopError as stop:
             keys = bool(self.outer or self.open_key)
             end = _closing(self.text, start) if keys else start + 1
-            return Broken(start, stop.at, end, stop.why, self.outer, self.open_key, self.depth, self.certain)
-        return Parsed(value, start, end, self.duplicate_key)
+            return Broken(start, self.at, end, str(stop), self.outer, self.open_key, self.depth, self.certain)
 
-    def _value(self, at: int) -> tuple[Any, int]:
-        at, char = self._next(at)
+    def _value(self) -> Any:
+        char = self._next()
         if char not in "{[":
-            return self._scalar(at)
+            return self._scalar(char)
         if self.depth >= MAX_DEPTH:
             raise UnreadableError(f"objects and lists are nested more than {MAX_DEPTH} deep")
         self.depth += 1
-        made = self._object(at + 1) if char == "{" else self._list(at + 1)
+        made = self._object() if char == "{" else [self._value() for _ in self._items("]")]
         self.depth -= 1
         return made
 
-    def _object(self, at: int) -> tuple[dict[str, Any], int]:
+    def _object(self) -> dict[str, Any]:
         is_outer = self.depth == 1
         made: dict[str, Any] = self.outer if is_outer else {}
-        at, char = self._next(at)
-        while char != "}":
-            key, at = self._key(at)
+        for char in self._items("}"):
+            key = self._key(char)
             if key in made and self.duplicate_key is None:
                 self.duplicate_key = key
             if is_outer:
                 self.open_key = key
-            made[key], at = self._value(at)
+            made[key] = self._value()
             if is_outer:
                 self.open_key = ""
-            at, char = self._comma(at, "}")
-        return made, at + 1
+        return made
 
-    def _list(self, at: int) -> tuple[list[Any], int]:
-        made = []
-        at, char = self._next(at)
-        while char != "]":
-            value, at = self._value(at)
-            made.append(value)
-            at, char = self._comma(at, "]")
-        return made, at + 1
+    def _items(self, closing: str) -> Iterator[str]:
+        """Stop at each item of an object or list, and yield its first character. A trailing comma is allowed."""
+        self.at += 1
+        char = self._next()
+        while char != closing:
+            yield char
+            char = self._next()
+            if char == ",":
+                self.at += 1
+                char = self._next()
+            elif char != closing:
+                raise _StopError("a comma or the end of the object or list is missing")
+        self.at += 1
 
-    def _comma(self, at: int, closing: str) -> tuple[int, str]:
-        """Skip the comma after an item. A trailing comma is allowed."""
-        at, char = self._next(at)
-        if char == ",":
-            return self._next(at + 1)
-        if char != closing:
-            raise _StopError(at, "a comma or the end of the object or list is missing")
-        return at, char
-
-    def _next(self, at: int) -> tuple[int, str]:
-        end = _blank_end(self.text, at)
-        self.work += 1 + (end - at) // 50
+    def _next(self) -> str:
+        """Skip white space and comments, and return the character that follows."""
+        start, self.at = self.at, _blank_end(self.text, self.at)
+        self.work += 1 + (self.at - start) // 50
         if self.work > 2 * len(self.text) + SPARE_WORK:  # `,1` is three steps
             raise UnreadableError("the text is too tangled to find one object in it")
-        if end >= len(self.text):
-            raise _StopError(end, "it ends before it is closed")
-        if self.text.startswith("/*", end):
+        if self.at >= len(self.text):
+            raise _StopError("it ends before it is closed")
+        if self.text.startswith("/*", self.at):
             raise UnreadableError("a comment is not closed")
-        return end, self.text[end]
+        return self.text[self.at]
 
-    def _key(self, at: int) -> tuple[str, int]:
-        quoted = self.text[at] in _QUOTES
-        if quoted:
-            key, end = self._string(at)
-        elif name := _NAME.match(self.text, at):
-            key, end = name[0], name.end()
+    def _key(self, char: str) -> str:
+        if char in _QUOTES:
+            key = self._string(char)
+        elif name := _NAME.match(self.text, self.at):
+            key, self.at = name[0], name.end()
         else:
-            raise _StopError(at, "a key in quotes is missing")
-        end, char = self._next(end)
-        if char != ":":
-            raise _StopError(end, "a colon after the key is missing")
-        self.certain = self.certain or quoted
-        return key, end + 1
+            raise _StopError("a key in quotes is missing")
+        if self._next() != ":":
+            raise _StopError("a colon after the key is missing")
+        self.certain = self.certain or char in _QUOTES
+        self.at += 1
+        return key
 
-    def _scalar(self, at: int) -> tuple[Any, int]:
-        if self.text[at] in _QUOTES:
-            return self._string(at)
-        if (name := _NAME.match(self.text, at)) and name[0] in _WORDS:
-            return _WORDS[name[0]], name.end()
-        if number := _NUMBER.match(self.text, at):
-            return _number(number, at), number.end()
-        raise _StopError(at, "a value is missing")
+    def _scalar(self, char: str) -> Any:
+        value: Any
+        if char in _QUOTES:
+            return self._string(char)
+        if (name := _NAME.match(self.text, self.at)) and name[0] in _WORDS:
+            value, self.at = _WORDS[name[0]], name.end()
+        elif number := _NUMBER.match(self.text, self.at):
+            value, self.at = _number(number), number.end()
+        else:
+            raise _StopError("a value is missing")
+        return value
 
-    def _string(self, at: int) -> tuple[str, int]:
-        found = _STRINGS[self.text[at]].match(self.text, at)
+    def _string(self, quote: str) -> str:
+        found = _STRINGS[quote].match(self.text, self.at)
         if not found:
-            raise _StopError(at, "a string is not closed")
-        return unescape(found[1]), found.end()
+            raise _StopError("a string is not closed")
+        self.at = found.end()
+        return unescape(found[1])
 
 
 def _blank_end(text: str, at: int) -> int:
@@ -394,14 +389,14 @@ def _unescaped(escape: re.Match[str]) -> str:
     return chr(int(escape[1], 16)) if escape[1] else _ESCAPES.get(escape[2], escape[0])
 
 
-def _number(number: re.Match[str], at: int) -> int | float:
+def _number(number: re.Match[str]) -> int | float:
     digits = number[1].lstrip("+-")
     # 007 may be a name as well as a number, and endless digits are neither.
     if (len(digits) > 1 and digits[0] == "0") or len(digits) > MAX_NUMBER:
-        raise _StopError(at, "a number is not valid")
+        raise _StopError("a number is not valid")
     if number[2] is None and number[3] is None:
         return int(number[1])
     value = float(number[0])
     if not math.isfinite(value):
-        raise _StopError(at, "a number is too large")
+        raise _StopError("a number is too large")
     return value
