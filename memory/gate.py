@@ -139,14 +139,11 @@ def overlong(text: str) -> str | None:
 
 
 def refusal(lesson: Lesson, task: str | None = None, answer: str | None = None) -> str | None:
-    """Why a cleaned lesson is not worth saving, or `None`.
-
-    A fact, a preference or a named entry is about one thing by nature; any other lesson must apply to other tasks.
-    """
+    """Why a cleaned lesson is not worth saving, or `None`."""
     text = lesson.text
     if not concrete(text):
         return "it says nothing concrete, only to take care"
-    if lesson.kind in ("project", "preference") or lesson.name:
+    if is_about_one_thing(lesson):
         return None
     if _EMOTION.search(text):
         return "it is emotional: say what to do"
@@ -158,6 +155,11 @@ def refusal(lesson: Lesson, task: str | None = None, answer: str | None = None) 
         return "it gives an answer to the task: say how to find one"
     detail = retold_detail(f"{text}\n{lesson.when}", task) if task else None
     return f"it restates the task: it names {detail}" if detail is not None else None
+
+
+def is_about_one_thing(lesson: Lesson) -> bool:
+    """Whether a lesson is a fact, a preference or a named entry. Any other must apply to other tasks."""
+    return lesson.kind in ("project", "preference") or bool(lesson.name)
 
 
 def concrete(text: str) -> bool:

@@ -13,7 +13,16 @@ from langgraph_reflexion.driver import in_thread
 from langgraph_reflexion.memory.access import Plan, put, storable
 from langgraph_reflexion.memory.estimate import worth
 from langgraph_reflexion.memory.evidence import LIVE, Change, ChangeAction, Evidence, source_records
-from langgraph_reflexion.memory.gate import MAX_LENGTH, MAX_READ, MAX_VALUES, malformed, one_line, refusal, tidy
+from langgraph_reflexion.memory.gate import (
+    MAX_LENGTH,
+    MAX_READ,
+    MAX_VALUES,
+    is_about_one_thing,
+    malformed,
+    one_line,
+    refusal,
+    tidy,
+)
 from langgraph_reflexion.memory.index import task_words, tasks_of
 from langgraph_reflexion.memory.items import (
     FIELDS,
@@ -85,13 +94,12 @@ def add(
     if reason := malformed(tidied):
         return Written("refused", None, reason)
     # Comparing it with all that tools said, or with a long task, may take a while, so the event loop does not do it.
-    distrust = yield in_thread(lambda: _reason_to_distrust(lesson, tidied, foreign), own=True)
-    if distrust == COPIED:
-        tidied = tidied.model_copy(update={"origin": "observed"})
+    distrust, kept = yield in_thread(lambda: _screened(lesson, tidied, foreign), own=True)
+    dropped = f"without its `when`: {COPIED}" if kept != tidied else ""
+    tidied = kept.model_copy(update={"origin": "observed"}) if distrust == COPIED else kept
     doubt = distrust or doubt
     if not doubt and lesson.status == "quarantined":
         doubt = "it was quarantined before it was added"
-    dropped = ""
     if not doubt and (reason := (yield in_thread(lambda: refusal(tidied, task, answer), own=True))):
         advice = tidied.model_copy(update={"when": ""})  # it may be general although its `when` repeats the task
         if advice == tidied or (yield in_thread(lambda: refusal(advice, task, answer), own=True)):
@@ -150,6 +158,17 @@ def _merge_or_add(shelf: Shelf, new: Lesson, doubt: str, taught_by: str) -> Plan
     if there.keys() - items.keys() == {new.id} and there[new.id].value == found.item.value:
         return Written("added", new)  # nobody else has added a lesson in the meantime
     return (yield from _reconcile(shelf, new, there))
+
+
+def _screened(lesson: Lesson, tidied: Lesson, foreign: Foreign) -> tuple[str | None, Lesson]:
+    """Why a lesson cannot be trusted, and the lesson. If only its `when` is a copy, it is dropped instead: headings and
+    menus of pages name kinds of tasks, too."""
+    distrust = _reason_to_distrust(lesson, tidied, foreign)
+    if distrust == COPIED and not is_about_one_thing(lesson) and foreign.copied(tidied.when):
+        given, kept = (form.model_copy(update={"when": ""}) for form in (lesson, tidied))
+        if _reason_to_distrust(given, kept, foreign) is None:
+            return None, kept
+    return distrust, tidied
 
 
 def _reason_to_distrust(lesson: Lesson, tidied: Lesson, foreign: Foreign) -> str | None:
