@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import math
 import re
 import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
 from langchain_core.embeddings import Embeddings
-from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
-from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 from typing_extensions import override
 
+from langgraph_reflexion.driver import Waits, pause, run_async, run_sync
 from langgraph_reflexion.testing.script import Question, Reply, Role, ScriptExhausted, chunks_of, read_question, render
 
 ScriptedReply: TypeAlias = Reply | Callable[[list[BaseMessage]], Reply]
@@ -82,50 +82,35 @@ class Double(BaseChatModel):
         return [("model_name", self.model_name)]
 
     @override
-    def bind_tools(
-        self,
-        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
-        *,
-        tool_choice: str | None = None,
-        **kwargs: Any,
-    ) -> Runnable[LanguageModelInput, AIMessage]:
+    def bind_tools(self, tools: Sequence[Any], *, tool_choice: str | None = None, **kwargs: Any) -> Runnable[Any, Any]:
         """Bind tools, as for any chat model."""
         specs = [convert_to_openai_tool(tool) for tool in tools]
         return self.bind(tools=specs, tool_choice=tool_choice, **kwargs)
 
-    @override
-    def _generate(
-        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
-    ) -> ChatResult:
-        answer = self._prepare(read_question(messages, kwargs, time.monotonic()))
-        time.sleep(self.delay)
-        return _result(answer())
+    def _ask(self, messages: list[BaseMessage], settings: dict[str, Any]) -> Waits[Callable[[], AIMessage]]:
+        """Record the question, and wait until it can be answered."""
+        answer = self._prepare(read_question(messages, settings, time.monotonic()))
+        yield pause(self.delay)
+        return answer
 
     @override
-    async def _agenerate(
-        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
-    ) -> ChatResult:
-        answer = self._prepare(read_question(messages, kwargs, time.monotonic()))
-        await asyncio.sleep(self.delay)
-        return _result(answer())
+    def _generate(self, messages: list[BaseMessage], *_: Any, **settings: Any) -> ChatResult:
+        return _result(run_sync(self._ask(messages, settings))())
 
     @override
-    def _stream(
-        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
-    ) -> Iterator[ChatGenerationChunk]:
-        answer = self._prepare(read_question(messages, kwargs, time.monotonic()))
-        time.sleep(self.delay)
-        for chunk in chunks_of(answer()):
-            yield ChatGenerationChunk(message=chunk)
+    async def _agenerate(self, messages: list[BaseMessage], *_: Any, **settings: Any) -> ChatResult:
+        return _result((await run_async(self._ask(messages, settings)))())
+
+    @override
+    def _stream(self, messages: list[BaseMessage], *_: Any, **settings: Any) -> Iterator[ChatGenerationChunk]:
+        yield from _chunks(run_sync(self._ask(messages, settings))())
 
     @override
     async def _astream(
-        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
+        self, messages: list[BaseMessage], *_: Any, **settings: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
-        answer = self._prepare(read_question(messages, kwargs, time.monotonic()))
-        await asyncio.sleep(self.delay)
-        for chunk in chunks_of(answer()):
-            yield ChatGenerationChunk(message=chunk)
+        for chunk in _chunks((await run_async(self._ask(messages, settings)))()):
+            yield chunk
 
 
 class ScriptedModel(Double):
@@ -162,7 +147,7 @@ class RoleModel(Double):
     decide: Any = None
     reflect: Any = None
     other: Any = None
-    _given: dict[Role, int] = PrivateAttr(default_factory=dict)
+    _given: Counter[Role] = PrivateAttr(default_factory=Counter)
 
     def __init__(
         self, decide: Policy | None = None, reflect: Policy | None = None, other: Policy | None = None, **settings: Any
@@ -171,18 +156,21 @@ class RoleModel(Double):
 
     def _reply(self, question: Question) -> Any:
         role = question.role
-        policy = {"decide": self.decide, "reflect": self.reflect, "other": self.other}[role]
+        policy = getattr(self, role)
         if policy in (None, [], ()):
             raise ScriptExhausted(f"The model has no reply for `{role}`, and is asked: {_tail(question)!r}")
         if not isinstance(policy, (list, tuple)):
             return policy
-        given = self._given.get(role, 0)
-        self._given[role] = given + 1
-        return policy[min(given, len(policy) - 1)]
+        self._given[role] += 1
+        return policy[min(self._given[role], len(policy)) - 1]
 
 
 def _result(message: AIMessage) -> ChatResult:
     return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def _chunks(message: AIMessage) -> Iterator[ChatGenerationChunk]:
+    return (ChatGenerationChunk(message=chunk) for chunk in chunks_of(message))
 
 
 def _is_error(reply: Any) -> bool:

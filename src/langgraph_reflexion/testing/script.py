@@ -79,11 +79,8 @@ class Question:
 
     def parameters(self, tool: str) -> dict[str, Any] | None:
         """The schema of a bound tool's arguments. `None` for a tool that is not bound."""
-        for spec in self.specs:
-            if name_of(spec) == tool:
-                found: dict[str, Any] = spec.get("function", {}).get("parameters") or {}
-                return found
-        return None
+        named = (spec.get("function", {}) for spec in self.specs if name_of(spec) == tool)
+        return next((function.get("parameters") or {} for function in named), None)
 
 
 def read_question(messages: Sequence[BaseMessage], settings: Mapping[str, Any], at: float) -> Question:
