@@ -102,20 +102,20 @@ class NamedCheck:
         return Verdict(passed=False, issues=[issue], check=self.name)
 
 
-def named_checks(checks: Sequence[Any], *, as_given: bool = False) -> tuple[NamedCheck, ...]:
+def named_checks(checks: Sequence[Any], *, as_given: bool = False, setting: str = "checks") -> tuple[NamedCheck, ...]:
     """The caller's checks, with those that ask a model last unless `as_given`. A check must take (answer, run)."""
     if callable(checks) or isinstance(checks, (str, bytes)) or not isinstance(checks, Iterable):
-        raise ValueError(f"`checks` must be a list of functions of (answer, run), got {checks!r}")
+        raise ValueError(f"`{setting}` must be a list of functions of (answer, run), got {checks!r}")
     named = []
     for i, check in enumerate(checks):
         if not callable(check):
-            raise ValueError(f"`checks[{i}]` must be a function of (answer, run), got {check!r}")
+            raise ValueError(f"`{setting}[{i}]` must be a function of (answer, run), got {check!r}")
         if inspect.isfunction(check) and (check.__module__ or "").startswith(READY_MADE):
             raise ValueError(
-                f"`checks[{i}]` is `{check.__name__}` itself, which returns a check: call `{check.__name__}(...)`"
+                f"`{setting}[{i}]` is `{check.__name__}` itself, which returns a check: call `{check.__name__}(...)`"
             )
         if not accepts(check, None, None):
-            raise ValueError(f"`checks[{i}]` must take (answer, run), got {check!r}")
+            raise ValueError(f"`{setting}[{i}]` must take (answer, run), got {check!r}")
         name = str(getattr(check, "name", None) or getattr(check, "__name__", type(check).__name__))
         named.append(NamedCheck(f"check {i + 1}" if name == "<lambda>" else name, check))
     return tuple(named if as_given else sorted(named, key=lambda check: check.asks_model))

@@ -194,10 +194,7 @@ def members_of(name: str, checks: Sequence[Any], *, as_given: bool = False) -> t
     """The checks that the check `name` combines, with those that ask a model last unless `as_given`."""
     if not checks:
         raise ValueError(f"`{name}` needs at least one check, got none")
-    try:
-        return named_checks(list(checks), as_given=as_given)
-    except ValueError as fault:
-        raise ValueError(str(fault).replace("`checks", f"`{name}", 1)) from None
+    return named_checks(list(checks), as_given=as_given, setting=name)
 
 
 def messages_before(run: Run) -> Sequence[AnyMessage]:
