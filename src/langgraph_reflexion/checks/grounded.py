@@ -313,9 +313,8 @@ class _Source:
 
     def has_name(self, name: str) -> bool:
         """Whether it contains a name verbatim or by its words."""
-        if self.has(name):
-            return True
-        return all(self.has_word(word) for word in _normalize(name).split() if word not in _NAME_PARTICLES)
+        words = (word for word in _normalize(name).split() if word not in _NAME_PARTICLES)
+        return self.has(name) or all(map(self.has_word, words))
 
     def has_date(self, date: Date) -> bool:
         """Whether it has this date, or all its numbers and no other date of the same year or day."""

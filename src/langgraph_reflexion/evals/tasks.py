@@ -137,16 +137,11 @@ def _from_hotpot(record: Any) -> Any:
     """A record of HotpotQA in our format. Any other record stays as it is."""
     if not isinstance(record, Mapping) or "question" not in record or "task" in record:
         return record
-    context, facts = record.get("context"), record.get("supporting_facts")
-    if isinstance(context, Mapping):  # as the dataset's hub writes it: two lists side by side
-        lists = context.get("title", []), context.get("sentences", [])
-        context = list(zip(*lists, strict=False)) if all(isinstance(part, list) for part in lists) else context
-    if isinstance(facts, Mapping):
-        titles = _listed(facts.get("title"))
-    else:
-        titles = [fact[0] for fact in _listed(facts) if isinstance(fact, list) and fact]
+    context, facts = _rows(record.get("context"), "title", "sentences"), _rows(record.get("supporting_facts"), "title")
+    facts = facts if isinstance(facts, list) else []
+    titles = [fact[0] for fact in facts if isinstance(fact, (list, tuple)) and fact]
     passages = [_as_passage(item) for item in context] if isinstance(context, list) else context
-    for passage in _listed(passages):
+    for passage in passages if isinstance(passages, list) else ():
         if isinstance(passage, dict) and passage.get("title") in titles:
             passage["supporting"] = True
     return {
@@ -158,5 +153,8 @@ def _from_hotpot(record: Any) -> Any:
     }
 
 
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+def _rows(table: Any, *columns: str) -> Any:
+    """The rows of a table, which the dataset's hub writes as columns."""
+    lists = [table.get(name, []) for name in columns] if isinstance(table, Mapping) else []
+    is_table = lists and all(isinstance(column, list) for column in lists)
+    return list(zip(*lists, strict=False)) if is_table else table

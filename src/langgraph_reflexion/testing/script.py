@@ -260,17 +260,15 @@ def _call_id(question: Question, number: int, index: int) -> str:
 
 def chunks_of(message: AIMessage) -> Iterator[AIMessageChunk]:
     """Chunks that add up to the message: words, calls in halves, token counts last, as a provider streams them."""
+    content = message.content
     # Content of one message is either text or blocks in every chunk: mixed, they would not add up.
-    empty: str | list[str | dict[str, object]] = "" if isinstance(message.content, str) else []
+    empty: Any = "" if isinstance(content, str) else []
+    parts: Any = re.findall(r"\s*\S+|\s+$", content) if isinstance(content, str) else [[block] for block in content]
     yield AIMessageChunk(content=empty, additional_kwargs=message.additional_kwargs)
-    if isinstance(message.content, str):
-        for word in re.findall(r"\s*\S+|\s+$", message.content):
-            yield AIMessageChunk(content=word)
-    else:
-        for block in message.content:
-            yield AIMessageChunk(content=[block])
-    for part in _call_chunks(message):
-        yield AIMessageChunk(content=empty, tool_call_chunks=[part])
+    for part in parts:
+        yield AIMessageChunk(content=part)
+    for call_chunk in _call_chunks(message):
+        yield AIMessageChunk(content=empty, tool_call_chunks=[call_chunk])
     yield AIMessageChunk(
         content=empty,
         usage_metadata=message.usage_metadata,
