@@ -190,6 +190,11 @@ def check_of(name: str, judge: Judge, members: Sequence[NamedCheck], *, reads_ru
     return Check(name, judge, asks_model, wants_model, any(check.asks_person for check in members), reads_run)
 
 
+def is_number(value: Any) -> bool:
+    """Whether it is a number. `True` and `False` are not."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 def members_of(name: str, checks: Sequence[Any], *, as_given: bool = False) -> tuple[NamedCheck, ...]:
     """The checks that the check `name` combines, with those that ask a model last unless `as_given`."""
     if not checks:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from langgraph_reflexion.checks.check import Check, contents_of
+from langgraph_reflexion.checks.check import Check, contents_of, is_number
 from langgraph_reflexion.checks.runner import make_encoder
 from langgraph_reflexion.checks.sandbox import CaseResult, Isolation, find_isolation, run_code
 from langgraph_reflexion.driver import Waits, in_thread
@@ -39,7 +39,7 @@ def test_cases(cases: Sequence[tuple[str, Any]], timeout: float = 5, memory_mb: 
     if isinstance(cases, (str, bytes)) or not isinstance(cases, Sequence) or not cases:
         raise ValueError(f"`test_cases` takes a list of one or more (expression, value), got {cases!r}")
     wanted = [_check_case(case) for case in cases]
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 86_400:
+    if not is_number(timeout) or not 0 < timeout < 86_400:
         raise ValueError(f"`timeout` must be a number of seconds above 0 and below 86,400, got {timeout!r}")
     if not isinstance(memory_mb, int) or memory_mb < 64:
         raise ValueError(f"`memory_mb` must be 64 or more, got {memory_mb!r}")

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from langgraph_reflexion.checks.check import Check, check_of, members_of, request_for
+from langgraph_reflexion.checks.check import Check, check_of, is_number, members_of, request_for
 from langgraph_reflexion.driver import Waits, accepts, call_function
 from langgraph_reflexion.nodes.models.calling import Meter
 from langgraph_reflexion.nodes.verdicts import Judged, NamedCheck, combine_verdicts, is_accepted, verdicts_on
@@ -57,10 +57,10 @@ def weighted(*pairs: tuple[Callable[..., Any], float], pass_score: float = 80) -
     A verdict without a score counts 100 if it accepts and 0 if it rejects. A rejection with a passing score also counts
     0. An empty verdict does not count.
     """
-    if isinstance(pass_score, bool) or not isinstance(pass_score, (int, float)) or not 0 <= pass_score <= 100:
+    if not is_number(pass_score) or not 0 <= pass_score <= 100:
         raise ValueError(f"`pass_score` must be a number from 0 to 100, got {pass_score!r}")
     for pair in pairs:
-        if not isinstance(pair, tuple) or len(pair) != 2 or not _is_weight(pair[1]):
+        if not isinstance(pair, tuple) or len(pair) != 2 or not is_number(pair[1]) or not 0 < pair[1] < math.inf:
             raise ValueError(f"`weighted` takes pairs of a check and a weight above 0, got {pair!r}")
     given = members_of("weighted", [check for check, _ in pairs], as_given=True)
     by_cost = sorted(zip(given, pairs, strict=True), key=lambda each: each[0].asks_model)
@@ -76,10 +76,6 @@ def weighted(*pairs: tuple[Callable[..., Any], float], pass_score: float = 80) -
         return _merge(judged, score >= round(pass_score, 9), score)
 
     return _combination("weighted", [member for member, _ in by_cost], decide)
-
-
-def _is_weight(weight: Any) -> bool:
-    return isinstance(weight, (int, float)) and not isinstance(weight, bool) and 0 < weight < math.inf
 
 
 def _points(verdict: Verdict, success_score: float, pass_score: float) -> float | None:

@@ -18,7 +18,7 @@ from langgraph.pregel.protocol import PregelProtocol
 from langgraph.types import interrupt
 from pydantic_core import to_json
 
-from langgraph_reflexion.checks.check import Check, attached_to, normalize_answer, request_for, text_of
+from langgraph_reflexion.checks.check import Check, attached_to, is_number, normalize_answer, request_for, text_of
 from langgraph_reflexion.context import field_of
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.exceptions import describe
@@ -371,7 +371,7 @@ def consistent(k: int = 3, agree: float = 0.6, model: ModelLike | None = None) -
     """
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= 100:
         raise ValueError(f"`k` must be a whole number from 1 to 100, got {k!r}")
-    if isinstance(agree, bool) or not isinstance(agree, (int, float)) or not 0 < agree <= 1:
+    if not is_number(agree) or not 0 < agree <= 1:
         raise ValueError(f"`agree` must be a share above 0 and at most 1, got {agree!r}")
     other = model_for(model, "model")
 
@@ -416,7 +416,7 @@ def human_review(share: float = 1.0) -> Check:
     With a share below 1, a person sees only this share of the answers, and the others get no verdict. Whether an answer
     is shown depends only on the answer and the task.
     """
-    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
+    if not is_number(share) or not 0 <= share <= 1:
         raise ValueError(f"`share` must be a number from 0 to 1, got {share!r}")
 
     def judge(answer: Any, run: Run) -> Verdict:

@@ -145,15 +145,13 @@ def _why_no_reply(end: _ProcessEnd, timeout: float) -> str:
 @cache  # tried once in a process, when code is first run
 def find_isolation() -> Isolation:
     """Find the best isolation that works here, in some tenths of a second, and warn about what is missing."""
-    for candidate in _candidates():
-        if _works(candidate):
-            break
-    else:
-        candidate = Isolation(missing="code under test can read this user's files and use the network")
+    found = next(filter(_works, _candidates()), None)
+    if found is None:
+        found = Isolation(missing="code under test can read this user's files and use the network")
         _hide_memory()
-    if candidate.missing:
-        logger.warning("Code under test is limited, not isolated: %s. Run it in a container.", candidate.missing)
-    return candidate
+    if found.missing:
+        logger.warning("Code under test is limited, not isolated: %s. Run it in a container.", found.missing)
+    return found
 
 
 def _candidates() -> Iterator[Isolation]:
