@@ -262,6 +262,18 @@ def test_the_evidence_of_a_lesson_is_the_failure_that_taught_it_not_others_of_th
     assert ("day failed" in shown, "hour failed" in shown) == (True, False)
 
 
+@pytest.mark.usefixtures("ids")
+def test_a_long_task_takes_one_line(run_cli):
+    document = "Read the invoice.\n" + "Item: bolts.\n" * 500
+    with FaissStore("lessons.db") as store:
+        LessonBook(store, PLACE).credit(Episode(id="tuesday", task=document, success=True))
+    _, run, _ = run_cli("runs").splitlines()
+    title, *_ = run_cli("explain", "tuesday").splitlines()
+    assert "(6518 characters)" in run
+    assert "(6518 characters)" in title
+    assert run_cli("runs", "--json")[0]["task"] == document
+
+
 # ---------------------------------------------------------------- deciding
 
 

@@ -108,7 +108,7 @@ class BookSession(Session):
             wrote = [lesson.id for lesson in lessons if lesson.id in run.written or run.id in lesson.sources]
             data.append({**vars(run), "written": wrote})
             when, counts = format_value(run.created_at), (str(len(run.shown)), str(len(wrote)))
-            rows.append((run.id, when, outcome_of(run), *counts, run.task))
+            rows.append((run.id, when, outcome_of(run), *counts, shorten(run.task)))
         return self.show_rows(data, ("RUN", "WHEN", "OUTCOME", "SHOWN", "WROTE", "TASK"), rows)
 
     def do_explain(self) -> int:
@@ -134,7 +134,7 @@ class BookSession(Session):
             "wrote": "\n".join(f"{id} {lesson.text if lesson is not None else ''}" for id, lesson in written),
             "changed": "\n".join(map(format_value, found["changes"])),
         }
-        self.page.fields(values, title=found["task"])
+        self.page.fields(values, title=shorten(found["task"]))
 
     def _describe_shown(self, shown: dict[str, Any]) -> str:
         """A lesson that a run was shown or that was withheld from it, why, and what it comes from."""
