@@ -311,6 +311,18 @@ def test_a_copy_is_found_whatever_stands_between_the_words_of_the_page(sign: str
 
 
 @pytest.mark.req("D25")
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        ("unknown column customers.name", "Read a customer's name from customers.full_name."),
+        ("Table 'shop.customer' doesn't exist", "The table of customers is called shop.customers: query that table."),
+    ],
+)
+def test_a_lesson_that_names_the_subject_of_an_error_twice_is_no_copy(error: str, text: str) -> None:
+    assert screen(text, Foreign([error])) is None
+
+
+@pytest.mark.req("D25")
 def test_a_copy_is_found_in_two_disguises_at_once() -> None:
     spelled = "\u00a0".join(SENTENCE)
     fullwidth = "".join(chr(ord(sign) + 0xFEE0) if sign > " " else sign for sign in SENTENCE.replace("e", "3"))
