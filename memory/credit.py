@@ -230,10 +230,11 @@ def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:
 
 def _met_failure(episode: Episode, lesson: Lesson) -> bool:
     """Whether the lesson's failure came back after it was shown, or occurred in a run that went without it."""
-    bound = failure_of(lesson)
-    went_without = lesson.id in episode.withheld and lesson.id not in episode.shown
-    occurred = bound is not None and any(failure.fingerprint == bound for failure in episode.failures)
-    return lesson.id in episode.failed or (went_without and occurred)
+    bound, at = failure_of(lesson), episode.recalled_at.get(lesson.id, 0)
+    steps = [failure.step for failure in episode.failures if bound is not None and failure.fingerprint == bound]
+    if lesson.id in episode.shown:
+        return lesson.id in episode.failed or any(step > at for step in steps)
+    return lesson.id in episode.failed or (lesson.id in episode.withheld and bool(steps))
 
 
 def _has_recovered(episode: Episode) -> bool:

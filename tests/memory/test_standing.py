@@ -235,6 +235,23 @@ def test_after_a_change_the_lesson_that_worked_in_the_run_takes_the_place_of_the
     assert recalled(book) == [LATE]
 
 
+@pytest.mark.req("C14")
+def test_that_a_lessons_failure_came_back_is_seen_in_the_failures_of_a_callers_own_run(
+    book: LessonBook, clock: Any
+) -> None:
+    failure = Failure(signal="tool_error", evidence="No such day.", step=1, fingerprint="no such day")
+    about = {"trigger": Trigger(signal="tool_error", fingerprint="no such day")}
+    busy = remedy(book, BUSY, sources=["first"], **about)
+    for name in ("second", "third", "fourth"):
+        clock.pass_by(minutes=1)
+        late = remedy(book, LATE, sources=[name], **about)
+        book.credit(run(name, True, shown=[busy.id], failures=[failure], written=[late.id]))
+    assert recalled(book) == [LATE]
+    now = book.get(busy.id)
+    assert now is not None
+    assert now.status == "candidate"
+
+
 # ---------------------------------------------------------------- the agent tells its book
 
 
