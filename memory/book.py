@@ -123,8 +123,10 @@ class LessonBook:
         *,
         exclude: Collection[str] = (),
     ) -> Plan[Selection]:
-        """The few lessons that fit a task, or the failure if one is given. Often none. `exclude` holds ids to leave
-        out.
+        """The few lessons that fit a task, or the failure if one is given. Often none.
+
+        `tools` names the tools at hand: a lesson from a failure of another tool is left out, and so are the ids in
+        `exclude`.
 
         The list also has the attributes `held` and `why`. If all matching lessons are held back at the start of a task,
         because such tasks go as well without them, `held` is the best of them and `why` gives the reason.
