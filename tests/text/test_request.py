@@ -51,6 +51,12 @@ def test_sentences_that_most_earlier_tasks_hold_are_no_request() -> None:
     assert request(task, past[:2]) == request(task)
 
 
+def test_of_long_earlier_tasks_both_ends_are_read_as_of_the_task_itself() -> None:
+    asked = "Which river crosses the town?"
+    past = [f"{REPORT * 2}{asked} {REPORT * 2}Answer {number} it." for number in ("one", "two", "three")]
+    assert asked in request(f"Take the red kite. {REPORT}{asked}", past)
+
+
 def test_a_short_task_is_all_request_and_so_is_one_seen_before() -> None:
     assert sentences("Find a slot. It must be free.") == [("Find a slot. It must be free.", 1.0)]
     again = TEMPLATE.format("Name the river.")

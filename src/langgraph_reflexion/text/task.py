@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import lru_cache
 from itertools import islice
 
 from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.literals import literals_of, names_of
-from langgraph_reflexion.text.tokens import UNSPACED, tokens, tokens_of_piece, unescaped
+from langgraph_reflexion.text.tokens import UNSPACED, tokens, unescaped
 
 LONG_TASK = 200
 """Fewest characters of a task that may contain more than its request. The tuning tasks of `benchmarks/recall.py` that
@@ -75,7 +75,7 @@ def sentences(task: str, earlier: Sequence[str] = ()) -> list[tuple[str, float]]
     last sentence with a label (`Question: ...`). Without a label it is at one of the ends, or all of a task that is not
     longer than an exercise.
     """
-    text = _plain(task if len(task) <= READ else f"{task[: READ // 2]}\n{task[-READ // 2 :]}")
+    text = _read(task)
     if len(task) < LONG_TASK:
         return [(text, 1.0)]
     found: list[tuple[str, bool]] = []
@@ -94,19 +94,28 @@ def sentences(task: str, earlier: Sequence[str] = ()) -> list[tuple[str, float]]
     return [(part, FURTHER ** min(abs(i - request) for request in requests)) for i, (part, _) in enumerate(found)]
 
 
-def _plain(task: str) -> str:
-    """The task, with escapes read if it has JSON in it. Elsewhere, a backslash may belong to a path or a formula."""
-    return unescaped(task) if '":' in task else task
+def _read(task: str) -> str:
+    """A task, or both ends of a long one, with escapes read if there is JSON in it.
+
+    Elsewhere, a backslash may belong to a path or a formula.
+    """
+    text = task if len(task) <= READ else f"{task[: READ // 2]}\n{task[-READ // 2 :]}"
+    return unescaped(text) if '":' in text else text
+
+
+@lru_cache(maxsize=64)
+def _words_of(task: str) -> frozenset[str]:
+    """The words of an earlier task. Each of the latest ones is compared with every new task."""
+    return frozenset(tokens(_read(task)))
 
 
 def _unfamiliar(found: Sequence[tuple[str, bool]], earlier: Sequence[str]) -> list[tuple[str, bool]]:
     """The sentences with a label, and those with few words that most earlier tasks have."""
     if len(earlier) < EARLIER:
         return list(found)
-    of_piece = cache(tokens_of_piece)  # for these tasks only, which have many words in common
-    held = Counter(word for task in earlier for word in set(tokens(_plain(task), of_piece)))
+    held = Counter(word for task in earlier for word in _words_of(task))
     usual = {word for word, count in held.items() if 2 * count > len(earlier)}
-    words = [set(tokens(sentence, of_piece)) for sentence, _ in found]
+    words = [set(tokens(sentence)) for sentence, _ in found]
     return [part for part, own in zip(found, words, strict=True) if part[1] or 2 * len(own & usual) <= len(own)]
 
 
