@@ -66,6 +66,10 @@ reads the evidence of all. If each new lesson beyond 1,000 retired one, an `add`
 time, and not 20."""
 
 
+HEADING = 4
+"""Most content words of a `when` that may be a heading or an item of a menu. A longer one is a sentence."""
+
+
 @dataclass(frozen=True)
 class Written:
     """The result of `add`, with the reason. If the lesson was refused, `lesson` is None."""
@@ -161,10 +165,13 @@ def _merge_or_add(shelf: Shelf, new: Lesson, doubt: str, taught_by: str) -> Plan
 
 
 def _screened(lesson: Lesson, tidied: Lesson, foreign: Foreign) -> tuple[str | None, Lesson]:
-    """Why a lesson cannot be trusted, and the lesson. If only its `when` is a copy, it is dropped instead: headings and
-    menus of pages name kinds of tasks, too."""
+    """Why a lesson cannot be trusted, and the lesson.
+
+    If only its short `when` is a copy, that is dropped: headings and menus of pages name kinds of tasks, too.
+    """
     distrust = _reason_to_distrust(lesson, tidied, foreign)
-    if distrust == COPIED and not is_about_one_thing(lesson) and foreign.copied(tidied.when):
+    is_heading = len(tokens(tidied.when)) <= HEADING and not is_about_one_thing(lesson)
+    if distrust == COPIED and is_heading and foreign.copied(tidied.when):
         given, kept = (form.model_copy(update={"when": ""}) for form in (lesson, tidied))
         if _reason_to_distrust(given, kept, foreign) is None:
             return None, kept

@@ -264,19 +264,17 @@ def test_a_sentence_is_found_as_json_html_and_markdown_write_it(page: str, text:
 @pytest.mark.req("D25")
 @pytest.mark.parametrize("field", SHOWN)
 def test_a_foreign_sentence_in_any_field_that_a_prompt_shows_is_found(field: str) -> None:
-    lesson = rule("Look up the order first.", name="orders").model_copy(update={field: SENTENCE})
+    lesson = rule("Look up the order first.").model_copy(update={field: SENTENCE})
     written = book().add(lesson, foreign=[PAGE])
     assert (written.action, written.reason) == ("quarantined", "it is copied from what a tool said")
 
 
 @pytest.mark.req("D25")
-@pytest.mark.parametrize(
-    "page", ["Cancel an order | Track an order | Returns", "## Track an order\nGo to Orders.", SENTENCE]
-)
+@pytest.mark.parametrize("page", ["Cancel an order | Track an order | Returns", "## Track an order\nGo to Orders."])
 def test_a_kind_of_task_that_a_page_names_too_is_dropped_and_the_advice_is_kept(page: str) -> None:
-    when = SENTENCE if page == SENTENCE else "tracking an order"
     mine, asked = book(), "Where is the parcel with my shoes?"
-    written = mine.add(rule("Ask for the postcode first.", when=when), task=asked, foreign=[page])
+    lesson = rule("Ask for the postcode first.", when="tracking an order")
+    written = mine.add(lesson, task=asked, foreign=[page])
     assert (written.action, written.reason) == ("added", "without its `when`: it is copied from what a tool said")
     assert [(lesson.text, lesson.when) for lesson in mine.recall(asked)] == [("Ask for the postcode first.", "")]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache
 from itertools import islice
 
 from langgraph_reflexion.text import lazy_pattern
 from langgraph_reflexion.text.literals import literals_of, names_of
-from langgraph_reflexion.text.tokens import UNSPACED, tokens, unescaped
+from langgraph_reflexion.text.tokens import UNSPACED, tokens, tokens_of_piece, unescaped
 
 LONG_TASK = 200
 """Fewest characters of a task that may contain more than its request. The tuning tasks of `benchmarks/recall.py` that
@@ -103,19 +103,14 @@ def _read(task: str) -> str:
     return unescaped(text) if '":' in text else text
 
 
-@lru_cache(maxsize=64)
-def _words_of(task: str) -> frozenset[str]:
-    """The words of an earlier task. Each of the latest ones is compared with every new task."""
-    return frozenset(tokens(_read(task)))
-
-
 def _unfamiliar(found: Sequence[tuple[str, bool]], earlier: Sequence[str]) -> list[tuple[str, bool]]:
     """The sentences with a label, and those with few words that most earlier tasks have."""
     if len(earlier) < EARLIER:
         return list(found)
-    held = Counter(word for task in earlier for word in _words_of(task))
+    of_piece = cache(tokens_of_piece)  # for these tasks only, which have many words in common
+    held = Counter(word for task in earlier for word in set(tokens(_read(task), of_piece)))
     usual = {word for word, count in held.items() if 2 * count > len(earlier)}
-    words = [set(tokens(sentence)) for sentence, _ in found]
+    words = [set(tokens(sentence, of_piece)) for sentence, _ in found]
     return [part for part, own in zip(found, words, strict=True) if part[1] or 2 * len(own & usual) <= len(own)]
 
 
