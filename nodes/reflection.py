@@ -156,9 +156,10 @@ def _depth_text(case: Case, depth: Depth) -> str:
     prompts = case.parts.actor.prompts
     if depth == "meta":
         return prompts.render("depth_meta", history=fenced(_history_text(case.state)))
-    if depth == "deep":
-        return prompts.render("depth_deep", attempts=fenced(_attempts_text(case.state)) or "see the transcript")
-    return prompts.render(f"depth_{depth}")
+    if depth == "deep" and len(case.state["attempts"]) > 1:
+        return prompts.render("depth_deep", attempts=fenced(_attempts_text(case.state)))
+    # Tools that fail for different reasons before there is an answer need not share an assumption.
+    return prompts.render("depth_quick" if depth == "quick" else "depth_normal")
 
 
 def _failed_lessons(case: Case) -> str:

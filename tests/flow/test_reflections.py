@@ -296,6 +296,15 @@ def test_deep_sees_every_attempt(run, advice, reflected):
         assert told in third
 
 
+@pytest.mark.req("C10")
+def test_without_several_attempts_no_reflection_is_asked_what_they_share(run, desk, advice, reflected):
+    desk.answers = lambda query: LookupError(f"{query} is closed")
+    model = RoleModel([*(call("search", query=day) for day in ("rooms", "hours", "people")), say("11:00")], advice)
+    run(model, [desk.search], limits={"max_reflections": 3})
+    third = reflected(model)[2].text
+    assert ("Several attempts have failed" in third, "not the first failure of the run" in third) == (False, True)
+
+
 @pytest.mark.req("C10", "F5")
 def test_meta_comes_once_after_two_reflections_without_a_better_score_and_sees_what_each_did(run, advice, reflected):
     model = RoleModel([say(f"answer {i}") for i in range(5)], advice)
