@@ -115,16 +115,12 @@ def llm_judge(
         )
         chosen = _model_for(judge, run, "llm_judge")
         meter = Meter()
-        about: Any = {
-            "step": run.step,
-            "run_id": run.id,
-            "attempt": run.attempt,
-            "check": "llm_judge",
-            "asked": [asked],
-        }
 
         def emit(reply: str, **result: Any) -> None:
-            emit_step(_current_config(), "check", meter.spent, answered=AIMessage(reply), **about, **result)
+            about: Any = {"step": run.step, "run_id": run.id, "attempt": run.attempt, "check": "llm_judge"}
+            emit_step(
+                _current_config(), "check", meter.spent, answered=AIMessage(reply), **about, asked=[asked], **result
+            )
 
         try:
             reply = yield from _ask_judge(chosen, asked, "judge", run, meter, schema)
@@ -204,7 +200,7 @@ def _ask_judge(
     schema: dict[str, Any] | None = None,
 ) -> Waits[str]:
     """The reply of a chat model or a graph. The prompt says what `schema` says, which some providers enforce."""
-    config = with_handlers(_current_config(), meter)
+    config: RunnableConfig = {**with_handlers(_current_config(), meter), "run_name": name}
     graph = unwrapped(model)
     if isinstance(graph, PregelProtocol):
         if isinstance(graph, Pregel):
@@ -212,8 +208,7 @@ def _ask_judge(
             config = {**config, "configurable": config.get("configurable") or {"thread_id": uuid4().hex}}
         else:
             config = remote_graph_config(config)
-        named: RunnableConfig = {**config, "run_name": name}
-        final = yield call_silently(model, {"messages": [message]}, named, recursion_limit=STEPS_OF_A_GRAPH)
+        final = yield call_silently(model, {"messages": [message]}, config, recursion_limit=STEPS_OF_A_GRAPH)
         return _graph_answer(final)
     options: dict[str, Any] = {"retries": run.model_retries, "silent_as": name}
     # A sequence, as `with_structured_output` returns, has its own format.

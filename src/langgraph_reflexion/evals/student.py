@@ -90,7 +90,8 @@ class Student(RoleModel):
             return call("search", query=task[:80])
         guesses = max((int(found) + 1 for found in GUESS.findall(text)), default=0)
         shown = looked_up or self.known.get(task, "\0") in text
-        times, self._asked_before[text] = self._asked_before[text], self._asked_before[text] + 1
+        times = self._asked_before[text]
+        self._asked_before[text] += 1
         right = self.solves(task, shown=shown, plans=plans, trials=guesses, times=times)
         return say(f"I think it over. Answer: {self.answers[task] if right else f'guess {plans + guesses}'}")
 
