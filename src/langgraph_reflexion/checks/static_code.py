@@ -67,13 +67,9 @@ def _forbidden_uses(tree: ast.AST, forbidden: Collection[str]) -> Iterator[str]:
     names = _imported_names(tree)
     arguments = set(_uses_of_arguments(tree, names))
     for node in ast.walk(tree):
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            verb, paths = "imports", _imports(node)
-        else:
-            path = None if node in arguments else _path(node, names)
-            verb, paths = "uses", [path] if path else []
-        for path in paths:
-            if (name := _match(path, forbidden)) is not None:
+        used = None if node in arguments else _path(node, names)
+        for verb, path in [*(("imports", path) for path in _imports(node)), ("uses", used)]:
+            if path and (name := _match(path, forbidden)) is not None:
                 yield f"line {getattr(node, 'lineno', 0)}: it {verb} {path}, and {name} is forbidden"
 
 
@@ -86,11 +82,11 @@ def _match(path: str, forbidden: Collection[str]) -> str | None:
     return None
 
 
-def _imports(node: ast.Import | ast.ImportFrom) -> list[str]:
+def _imports(node: ast.AST) -> list[str]:
     """The full names of what is imported, without what is relative to the code's own place."""
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    return [] if node.level else [f"{node.module}.{alias.name}" for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and not node.level:
+        return [f"{node.module}.{alias.name}" for alias in node.names]
+    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
 
 
 def _imported_names(tree: ast.AST) -> dict[str, str]:
