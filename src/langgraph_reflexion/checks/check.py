@@ -19,12 +19,11 @@ from langgraph_reflexion.nodes.verdicts import NamedCheck, named_checks
 from langgraph_reflexion.schemas import Run, Verdict
 from langgraph_reflexion.state import is_from_user
 from langgraph_reflexion.text.json_text import texts_and_numbers_in
-from langgraph_reflexion.text.tokens import normalize
+from langgraph_reflexion.text.tokens import join_initials, normalize
 
 _DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−﹣－"), "-") | dict.fromkeys(map(ord, "‘’‛ʼ"), "'")
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
 _ARTICLE = re.compile(r"\b(?:a|an|the)\s+(?=\w)")
-_INITIALS = re.compile(r"\b[^\W\d_](?:\.[^\W\d_])+\b")
 _SIGN = re.compile(r"[^\w\s]|_")
 _OPERATION = re.compile(r"(?<!\S)(?:\w|[\d.]+) [-+*/=<>] (?:\S*\d\S*|\w)(?!\S)")
 
@@ -121,11 +120,6 @@ def normalize_answer(text: str) -> str:
     kept = _SIGN.sub(lambda found: found[0] if _has_meaning(text, found.start()) else "", text)
     bare = " ".join(kept.split())
     return " ".join(_ARTICLE.sub("", bare).split()) or plain
-
-
-def join_initials(text: str) -> str:
-    """The text with `USA` for `U.S.A.`."""
-    return _INITIALS.sub(lambda found: found[0].replace(".", ""), text)
 
 
 def _has_meaning(text: str, at: int) -> bool:

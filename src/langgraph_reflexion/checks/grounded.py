@@ -12,20 +12,13 @@ from typing import Any, NamedTuple
 
 from langchain_core.messages import ToolMessage
 
-from langgraph_reflexion.checks.check import (
-    Check,
-    attached_to,
-    contents_of,
-    join_initials,
-    messages_before,
-    request_for,
-)
+from langgraph_reflexion.checks.check import Check, attached_to, contents_of, messages_before, request_for
 from langgraph_reflexion.driver import Waits, in_thread
 from langgraph_reflexion.nodes.models.transcript import readable, texts_of_blocks
 from langgraph_reflexion.schemas import Run, Verdict
 from langgraph_reflexion.state import is_from_user
 from langgraph_reflexion.text.literals import is_german
-from langgraph_reflexion.text.tokens import STOP_WORDS, UNSPACED, stem, unescaped, word_set
+from langgraph_reflexion.text.tokens import STOP_WORDS, UNSPACED, join_initials, stem, unescaped, word_set
 
 SHORT_ANSWER = 6
 """Most words of an answer that is a single claim, in which each word counts. HotpotQA's answers have 1 to 6. Otherwise,

@@ -87,7 +87,7 @@ class Double(BaseChatModel):
         specs = [convert_to_openai_tool(tool) for tool in tools]
         return self.bind(tools=specs, tool_choice=tool_choice, **kwargs)
 
-    def _ask(self, messages: list[BaseMessage], settings: dict[str, Any]) -> Waits[Callable[[], AIMessage]]:
+    def _wait(self, messages: list[BaseMessage], settings: dict[str, Any]) -> Waits[Callable[[], AIMessage]]:
         """Record the question, and wait until it can be answered."""
         answer = self._prepare(read_question(messages, settings, time.monotonic()))
         yield pause(self.delay)
@@ -95,21 +95,21 @@ class Double(BaseChatModel):
 
     @override
     def _generate(self, messages: list[BaseMessage], *_: Any, **settings: Any) -> ChatResult:
-        return _result(run_sync(self._ask(messages, settings))())
+        return _result(run_sync(self._wait(messages, settings))())
 
     @override
     async def _agenerate(self, messages: list[BaseMessage], *_: Any, **settings: Any) -> ChatResult:
-        return _result((await run_async(self._ask(messages, settings)))())
+        return _result((await run_async(self._wait(messages, settings)))())
 
     @override
     def _stream(self, messages: list[BaseMessage], *_: Any, **settings: Any) -> Iterator[ChatGenerationChunk]:
-        yield from _chunks(run_sync(self._ask(messages, settings))())
+        yield from _chunks(run_sync(self._wait(messages, settings))())
 
     @override
     async def _astream(
         self, messages: list[BaseMessage], *_: Any, **settings: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
-        for chunk in _chunks((await run_async(self._ask(messages, settings)))()):
+        for chunk in _chunks((await run_async(self._wait(messages, settings)))()):
             yield chunk
 
 

@@ -66,6 +66,7 @@ _ESCAPED = lazy_pattern(r"\\{1,8}(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[nrt])")
 """Escapes of JSON, also of JSON within JSON."""
 _ENTITY = lazy_pattern(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|\w{2,31});?")
 """HTML's escapes. A longer number is not one: `html.unescape` fails on thousands of digits."""
+_INITIALS = lazy_pattern(r"\b[^\W\d_](?:\.[^\W\d_])+\b")
 _TAG_CHARACTER = lazy_pattern("[\U000e0020-\U000e007e]")
 
 
@@ -106,6 +107,11 @@ def characters(text: str) -> set[str]:
 def normalize(text: str) -> str:
     """The text in one width (NFKC) and one case."""
     return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+
+
+def join_initials(text: str) -> str:
+    """The text with `USA` for `U.S.A.`."""
+    return _INITIALS.sub(lambda found: found[0].replace(".", ""), text)
 
 
 def unescaped(text: str) -> str:
