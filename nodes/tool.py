@@ -83,7 +83,8 @@ def run_call(
 
     A result that the caller's check of this tool rejects becomes an error message. It is not retried.
     """
-    attempt, run_limits, may_retry = 0, parts.budget.limits, not was_resumed(config)
+    attempt, run_limits = 0, parts.budget.limits
+    may_retry = not was_resumed(config) and call["name"] not in parts.tools.approve  # a person approves a call once
     while True:
         try:
             result = yield wait.within(run_limits.tool_timeout, seconds_left())

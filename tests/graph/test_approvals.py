@@ -59,6 +59,22 @@ def test_a_mapping_says_how_a_person_is_asked():
     assert "a is gone" in [message.text for message in result["messages"]]
 
 
+@pytest.mark.req("K8", "A5")
+def test_an_approved_call_runs_once_even_if_its_tool_times_out():
+    ran: list[str] = []
+
+    @tool
+    def buy(item: str) -> str:
+        """Buy an item."""
+        ran.append(item)
+        raise TimeoutError("the shop has answered too late")
+
+    agent = agent_with(["buy"], call("buy", item="mug"), tools=[buy], limits=Limits(max_reflections=0))
+    agent.invoke(ASKED, CONFIG)
+    result = agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), CONFIG)
+    assert (ran, [failure.error_class for failure in result["outcome"].failures]) == (["mug"], ["timeout"])
+
+
 @pytest.mark.req("K8")
 def test_a_request_for_several_calls_has_the_form_of_langchains_middleware():
     settings = {"allowed_decisions": ["approve"], "description": "It cannot be undone."}
