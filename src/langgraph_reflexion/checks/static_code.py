@@ -67,8 +67,9 @@ def _forbidden_uses(tree: ast.AST, forbidden: Collection[str]) -> Iterator[str]:
     names = _imported_names(tree)
     arguments = set(_uses_of_arguments(tree, names))
     for node in ast.walk(tree):
-        used = None if node in arguments else _path(node, names)
-        for verb, path in [*(("imports", path) for path in _imports(node)), ("uses", used)]:
+        imported, used = _imports(node), None if node in arguments else _path(node, names)
+        verb = "imports" if imported else "uses"
+        for path in (*imported, used):
             if path and (name := _match(path, forbidden)) is not None:
                 yield f"line {getattr(node, 'lineno', 0)}: it {verb} {path}, and {name} is forbidden"
 
