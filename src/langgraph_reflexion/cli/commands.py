@@ -57,15 +57,12 @@ def _run(args: argparse.Namespace) -> int:
     except ReflexionError as error:
         message, status = str(error), 1
     except OSError as error:
-        status = 1
-        if error.filename is not None:
-            message = f"{error.filename}: {error.strerror}"
-        elif error.errno in UNWRITABLE:
-            message = f"the output cannot be written: {error.strerror}"
-            # Python would complain again when it flushes at the end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        else:
+        if error.filename is None and error.errno not in UNWRITABLE:
             raise
+        place = "the output cannot be written" if error.filename is None else error.filename
+        message, status = f"{place}: {error.strerror}", 1
+        if error.filename is None:  # Python would complain again when it flushes at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if error.errno == errno.EPIPE:  # the reader of a pipe may close it, as `head` does
             return status
     Page(sys.stderr).line(f"{NAME}: {message}")

@@ -110,10 +110,9 @@ class Page:
             lead = "".join(set_cell_size(cell, width + 2) for cell, width in zip(row[:-1], widths, strict=False))
             self.line(row[-1], "" if number else "dim", lead=lead)
 
-    def fields(self, values: Mapping[str, Any], *, title: str = "") -> None:
+    def fields(self, values: Mapping[str, Any], *, title: str) -> None:
         """Named values under a title, a line each; empty ones are left out."""
-        if title:
-            self.line(title, "bold", wrap=True)
+        self.line(title, "bold", wrap=True)
         filled = {name.replace("_", " "): text for name, value in values.items() if (text := format_value(value))}
         width = max((len(name) for name in filled), default=0)
         for name, text in filled.items():
