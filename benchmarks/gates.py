@@ -1,4 +1,4 @@
-"""How well the write gate and merging work: precision and recall on labelled reflections and pairs.
+"""How well the write gate and merging work: precision and recall on labeled reflections and pairs.
 
 `data/pairs.jsonl` has pairs of lessons that say the same, something else, or the opposite. `data/reflections.jsonl` has
 reflections as models write them (long, literal, repetitive, self-critical, English and Chinese), with what a person

@@ -50,7 +50,7 @@ def counts(cases: Sequence[Case]) -> tuple[int, int, int, int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure `grounded` on labelled answers.")
+    parser = argparse.ArgumentParser(description="Measure `grounded` on labeled answers.")
     parser.add_argument("--errors", action="store_true", help="list the answers it is wrong about in the tuned half")
     given = parser.parse_args()
     tuned, held_out = halves()

@@ -1,4 +1,4 @@
-"""How well lessons are found: the book compared with BM25 and n-grams, on labelled sets that we wrote ourselves.
+"""How well lessons are found: the book compared with BM25 and n-grams, on labeled sets that we wrote ourselves.
 
 Each set is a file of lessons and a file of tasks, each with the lessons that fit it, often none. The score's constants
 were set on the parts `tune`, `long tune` and `rooms tune`. We saw the results on `held`, `long held`, `logs`, `fresh`
@@ -11,7 +11,7 @@ label `# Input`, 600 characters) were written for `statements` and `--long`:
 - `long`: longer literal reflections (questions over pages, a shop, code, a household, databases, support, Chinese).
 - `statements`: some tasks of `long` as they are set: with examples, constraints, or much that is not asked.
 - `rooms`: household tasks that start with a list of furniture; `plain` has the same tasks without the list.
-- `new`: ten trades that no other set has, labelled and committed before the first measurement. No constant was set on
+- `new`: ten trades that no other set has, labeled and committed before the first measurement. No constant was set on
   it, but we saw its results when we changed `ASSUMED`, `MIN_SCORE` and `MAX_UNSHARED`.
   `new` asks about another instance, `new words` in very different words, `new short` in two or three words, `new long`
   with a document, `new languages` in German, Spanish, Chinese and Japanese, `new failures` after a tool failed.
@@ -108,7 +108,7 @@ def lessons(of: str = "") -> dict[str, Lesson]:
 
 
 def queries(of: str = "") -> list[Query]:
-    """The labelled tasks of a set."""
+    """The labeled tasks of a set."""
     lines = _lines(f"{of}queries.jsonl")
     return [_query(line) for line in (lines + _lines("statement_queries.jsonl") if of == "long_" else lines)]
 

@@ -250,7 +250,7 @@ STOP_WEIGHT = 0.3
 """Weight of a stop word. A content word weighs 1, a character of a script without spaces 0.5."""
 
 REACH = 3
-"""Words between which two still count as neighbours: a filler after each third word, or a missing word."""
+"""Words between which two still count as neighbors: a filler after each third word, or a missing word."""
 
 MAX_FOREIGN = 200_000
 """Characters of foreign text that are compared: bounds the time at the end of a long run."""
@@ -405,16 +405,16 @@ def _is_equal(clause: set[str], weight: float, unit: _Unit) -> bool:
 
 
 def _shared_run(text: _Text, unit: Sequence[str]) -> list[str]:
-    """The words in the longest stretch of a text that are neighbours as in a foreign sentence.
+    """The words in the longest stretch of a text that are neighbors as in a foreign sentence.
 
     Of 300 plans of twelve honest sentences beside other attacks, 11 seem copied, and 146 if all stretches count.
     """
-    neighbours = {(word, other) for i, word in enumerate(unit) for other in unit[i + 1 : i + 1 + REACH]}
+    neighbors = {(word, other) for i, word in enumerate(unit) for other in unit[i + 1 : i + 1 + REACH]}
     found = sorted(place for word in set(unit) for place in text.places.get(word, ()))
     linked: set[int] = set()
     for i, place in enumerate(found):
         for at in found[i + 1 : i + 1 + REACH]:
-            if at - place <= REACH and (text.words[place], text.words[at]) in neighbours:
+            if at - place <= REACH and (text.words[place], text.words[at]) in neighbors:
                 linked |= {place, at}
     runs: list[list[int]] = [[]]
     for before, place in pairwise([-1, *sorted(linked)]):

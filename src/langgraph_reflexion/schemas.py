@@ -126,7 +126,7 @@ class Dimension(Value):
 
 
 class Verdict(Value):
-    """A check's judgement of an answer. If `passed` is not set, the score decides."""
+    """A check's judgment of an answer. If `passed` is not set, the score decides."""
 
     passed: bool | None = None
     """Whether the answer is accepted. `None` leaves that to the score."""

@@ -286,7 +286,7 @@ def test_cutting_a_long_answer_or_source_refuses_no_claim():
 
 
 def benchmark():
-    """The benchmark with the labelled answers."""
+    """The benchmark with the labeled answers."""
     file = Path(__file__).parents[2] / "benchmarks" / "grounded.py"
     spec = importlib.util.spec_from_file_location("benchmark_grounded", file)
     module = importlib.util.module_from_spec(spec)

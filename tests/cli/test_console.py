@@ -1,4 +1,4 @@
-"""The page has colours and wraps texts on a terminal only, and lets nothing hidden through."""
+"""The page has colors and wraps texts on a terminal only, and lets nothing hidden through."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_terminal_gets_the_last_cell_wrapped_in_its_column_or_below_a_row_that
 
 
 def printed(show: Callable[[Page], None]) -> list[str]:
-    """The lines on a terminal, without colours and the blanks at their ends."""
+    """The lines on a terminal, without colors and the blanks at their ends."""
     show(Page(file := Terminal()))
     return [line.rstrip() for line in ANSI.sub("", file.getvalue()).splitlines()]
 

@@ -68,7 +68,7 @@ def protocol(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=["graph", pytest.param("middleware", marks=pytest.mark.slow)])
 def way(request: pytest.FixtureRequest) -> str:
-    """Each way to make an agent: the behaviour is the same, except where a test is marked `graph_only`."""
+    """Each way to make an agent: the behavior is the same, except where a test is marked `graph_only`."""
     return str(request.param)
 
 

@@ -238,8 +238,8 @@ def _names_in(text: str) -> Iterator[str]:
         ]
         if len(words) > 3 and not is_capital[1] and not words[0].isupper():
             is_capital[0] = False
-        neighbours = zip(plain, [False, *is_capital], is_capital, [*is_capital[1:], False], strict=False)
-        is_part = [here or (word in _NAME_PARTICLES and before and after) for word, before, here, after in neighbours]
+        neighbors = zip(plain, [False, *is_capital], is_capital, [*is_capital[1:], False], strict=False)
+        is_part = [here or (word in _NAME_PARTICLES and before and after) for word, before, here, after in neighbors]
         for belongs, run in groupby(zip(is_part, words, strict=True), key=itemgetter(0)):
             if belongs:
                 yield " ".join(word for _, word in run).rstrip(".")

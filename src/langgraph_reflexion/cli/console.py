@@ -68,7 +68,7 @@ def summarize(error: BaseException) -> str:
 
 
 class Page:
-    """Where a command writes: in colour on a terminal, plain elsewhere, as rich decides.
+    """Where a command writes: in color on a terminal, plain elsewhere, as rich decides.
 
     Text is never parsed as markup. It is wrapped only on a terminal: after a lead, and with `wrap`. What may be copied,
     such as a command, is left to the terminal. Elsewhere a row is one line, for `grep`.

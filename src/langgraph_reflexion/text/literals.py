@@ -81,7 +81,7 @@ instead of 28 of the 846 lessons of benchmarks/recall.py are refused on a task t
 _NAME = lazy_pattern(
     r"(?:(?<=[\w,;)] )|(?<=: )(?![A-Z][a-z]+ [a-z\d])|(?<=\b(?:Mr|Ms|Dr)\. ))[A-Z][a-z]{2,}(?:[- ][A-Z][a-z]{2,})*\b"
 )
-"""Capitalised words within a sentence. One after a colon may start a sentence, as one after a full stop, if a small word
+"""Capitalized words within a sentence. One after a colon may start a sentence, as one after a full stop, if a small word
 or a number follows: `Your task is to: Convert all lengths.`"""
 
 _NO_NAMES = word_set(
@@ -95,7 +95,7 @@ _NO_NAMES = word_set(
     Use Make Plan The This That What When Yes True False None
     """
 )
-"""Capitalised words that are not names. Without them, 38 instead of 29 of the 958 lessons that fit a task of
+"""Capitalized words that are not names. Without them, 38 instead of 29 of the 958 lessons that fit a task of
 benchmarks/recall.py are refused on it."""
 
 _IN_CODE = lazy_pattern(r"\b([A-Z]\w*)(?=\(|\[[A-Za-z])|(?:->|\bimport|\bclass) ([A-Z]\w*)")
@@ -157,9 +157,9 @@ def literals_of(task: str, *, with_messages: bool = False) -> list[str]:
 
 
 def names_of(task: str) -> list[str]:
-    """The names in a task, by their capitals. None if all words are capitalised, as in a heading.
+    """The names in a task, by their capitals. None if all words are capitalized, as in a heading.
 
-    German capitalises every noun, so there only the last of several capitalised words is a name: "Frau Brandt".
+    German capitalizes every noun, so there only the last of several capitalized words is a name: "Frau Brandt".
     """
     words = re.findall(r"\b[A-Za-z]{4,}\b", task)[1:]
     if sum(word[0].isupper() for word in words) > max(0.7 * len(words), 2):

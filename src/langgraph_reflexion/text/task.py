@@ -16,14 +16,14 @@ LONG_TASK = 200
 """Fewest characters of a task that may contain more than its request. The tuning tasks of `benchmarks/recall.py` that
 have no material around them are shorter."""
 
-UNLABELLED = 600
+UNLABELED = 600
 """Most characters of a task that, without a label, is all request: an exercise with its examples."""
 
 READ = 1600
 """Characters of a long task that are read, half of them from each end."""
 
 FURTHER = 0.25
-"""Weight of a sentence relative to its neighbour that is nearer to the request. From 0.1 to 0.3 the long tuning tasks
+"""Weight of a sentence relative to its neighbor that is nearer to the request. From 0.1 to 0.3 the long tuning tasks
 of `benchmarks/recall.py` do equally well; at 0.5 other material in a task recalls lessons."""
 
 EARLIER = 3
@@ -79,18 +79,18 @@ def sentences(task: str, earlier: Sequence[str] = ()) -> list[tuple[str, float]]
     if len(task) < LONG_TASK:
         return [(text, 1.0)]
     found: list[tuple[str, bool]] = []
-    labelled = False
+    labeled = False
     for sentence in _SENTENCE.split(text):
         label = _LABEL.match(sentence)
         if label is not None and not tokens(sentence[label.end() :]):
-            labelled = True
+            labeled = True
         elif tokens(sentence):
-            found.append((sentence, labelled or label is not None))
-            labelled = False
+            found.append((sentence, labeled or label is not None))
+            labeled = False
     found = _unfamiliar(found, earlier) or found
     requests = [i for i, (_, is_request) in enumerate(found) if is_request][-1:]
     if not requests:
-        requests = [0, len(found) - 1] if len(task) > UNLABELLED else list(range(len(found)))
+        requests = [0, len(found) - 1] if len(task) > UNLABELED else list(range(len(found)))
     return [(part, FURTHER ** min(abs(i - request) for request in requests)) for i, (part, _) in enumerate(found)]
 
 

@@ -85,7 +85,7 @@ def tokens(text: str, of_piece: Callable[[str], list[str]] = tokens_of_piece) ->
     """The content words of a text, in order, folded and lightly stemmed; stop words are dropped.
 
     An identifier (`get_user`, `parseDate`) counts whole and by its parts. Scripts written without spaces give
-    bigrams; a character without a neighbour stands alone. To read thousands of texts at once, pass
+    bigrams; a character without a neighbor stands alone. To read thousands of texts at once, pass
     `cache(tokens_of_piece)` as `of_piece`: most of their words are the same.
     """
     found: list[str] = []
