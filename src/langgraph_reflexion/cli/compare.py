@@ -57,7 +57,7 @@ def _measured_speedup(first: Sequence[Timing], second: Sequence[Timing]) -> str:
 def _find_pairs(args: argparse.Namespace, ours: dict[str, Any], theirs: dict[str, Any]) -> list[tuple[str, str]]:
     """The set-ups to compare: one of each run."""
     if args.setups is None:
-        only = [(next(iter(ours)), next(iter(theirs)))] if len(ours) == len(theirs) == 1 else []
+        only = list(zip(ours, theirs, strict=True)) if len(ours) == len(theirs) == 1 else []
         pairs = only or [(name, name) for name in ours if name in theirs]
         if not pairs:
             have = f"{args.first} ({_names(ours)}) and {args.second} ({_names(theirs)})"

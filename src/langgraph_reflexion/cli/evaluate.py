@@ -97,19 +97,20 @@ async def _evaluate(args: argparse.Namespace, experiment: Experiment, folder: Pa
     began = time.monotonic()
     with lock_folder(folder):
         wanted = {(setup.name, task.id, repeat) for setup, task, repeat in experiment.jobs()}
-        done = [r for r in flatten(load_results(folder)) if (r.setup, r.task, r.repeat) in wanted and r.error is None]
+        kept = [result for result in flatten(load_results(folder)) if result.error is None]
+        done = sum((result.setup, result.task, result.repeat) in wanted for result in kept)
         new: list[Result] = []
         addresses = {args.base_url, args.judge_base_url, args.reflector_base_url} - {None}
-        for address in addresses if len(done) < len(wanted) and not getproxies() else ():
+        for address in addresses if done < len(wanted) and not getproxies() else ():
             _check_server(address)
         if done:
-            page.line(f"{len(done)} of {len(wanted)} are done already, in {folder}", "dim")
+            page.line(f"{done} of {len(wanted)} are done already, in {folder}", "dim")
         with ExitStack() as files:
             if args.lessons:
                 experiment = replace(experiment, lessons=files.enter_context(FaissStore(folder / "lessons.db")))
             console = Console(stderr=True)
             bar = files.enter_context(Progress(console=console, disable=not console.is_terminal))
-            row = bar.add_task("tasks", total=len(wanted), completed=len(done))
+            row = bar.add_task("tasks", total=len(wanted), completed=done)
 
             def add(result: Result) -> None:
                 new.append(result)
@@ -143,10 +144,9 @@ def _show_results(
     rows = make_rows(results, args.trials)
     lines = {f"{row.setup} {row.accuracy:.0f} %": row.by_trial for row in rows}
     curves.write_text(draw_curves(lines, figures), encoding="utf-8")
-    places = f"Curves: {curves}. Trials: {folder / RESULTS}."
     for line in (*format_table(results, args.trials, figures), *notes):
         page.line(line, wrap=True)
-    page.line(places)
+    page.line(f"Curves: {curves}. Trials: {folder / RESULTS}.")
     if args.json:
         gains = {name: gain.as_data() for name, gain in compare_with_baselines(results).items()}
         Page(sys.stdout).data(
