@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -26,6 +27,9 @@ from langgraph_reflexion.nodes.verdicts import complaints, is_accepted
 from langgraph_reflexion.schemas import ErrorClass
 from langgraph_reflexion.state import Handoff, State, Update, View, is_persons_reply, last_turn, open_calls
 from langgraph_reflexion.text.json_text import map_texts, valid_text
+from langgraph_reflexion.text.literals import mask_secrets
+
+logger = logging.getLogger(__name__)
 
 EDITED = "A person changed this call before it ran. What ran: {name}({args}). Do not repeat the first call. Its result:"
 
@@ -99,6 +103,7 @@ def run_call(
                 return fault
             if (delay := retry_delay(fault, attempt, seconds_left())) is None:
                 return fault
+            logger.info("Tool %r is called again in %.2g s: %s", call["name"], delay, mask_secrets(describe(fault)))
             yield pause(delay)
             attempt += 1
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import threading
 import time
@@ -21,12 +22,15 @@ from langgraph.errors import GraphBubbleUp
 from pydantic import BaseModel, ValidationError
 
 from langgraph_reflexion.driver import Wait, Waits, default_config, either, pause, silent_config
-from langgraph_reflexion.nodes.exceptions import cause_of, is_lost_connection, retry_delay
+from langgraph_reflexion.nodes.exceptions import cause_of, describe, is_lost_connection, retry_delay
 from langgraph_reflexion.nodes.host import silent_graph_config
 from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.schemas import Usage
 from langgraph_reflexion.state import start_of_run
 from langgraph_reflexion.text.json_text import map_texts, valid_text
+from langgraph_reflexion.text.literals import mask_secrets
+
+logger = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=BaseMessage)
 COST_OF_NO_REPLY = Usage(calls=1)
@@ -98,6 +102,7 @@ def ask(
             delay = retry_delay(error, attempt, left)
             if attempt == retries or not is_lost_connection(error) or delay is None:
                 raise
+            logger.info("The model is called again in %.2g s: %s", delay, mask_secrets(describe(error)))
             yield pause(delay)
 
 

@@ -84,14 +84,23 @@ def test_a_reflector_is_asked_again_after_a_lost_connection_too(run, desk, serve
 
 @pytest.mark.req("B8", "C1")
 @pytest.mark.parametrize("retries", [0, 2])
-def test_a_reflector_is_asked_again_as_often_as_model_retries_says(run, desk, retries):
+def test_a_reflector_is_asked_again_as_often_as_model_retries_says(run, desk, retries, caplog):
     """B8: a lost connection is asked again `model_retries` times."""
+    caplog.set_level("INFO", "langgraph_reflexion")
     desk.answers = lambda _: LookupError("no such day")
     reflector = RoleModel(reflect=ConnectionError("the connection was lost"))
     model = RoleModel([call("search", query="x"), say("11:00")])
     seen = run(model, [desk.search], reflector=reflector, limits={"model_retries": retries})
     assert (seen.answer, seen.outcome.reflections) == ("11:00", [])
     assert len(reflector.asked) == 1 + retries
+    logged = [record.getMessage() for record in caplog.records if record.levelname == "INFO"]
+    assert (
+        logged
+        == [
+            f"The model is called again in {delay} s: ConnectionError: the connection was lost"
+            for delay in ("0.25", "0.5")
+        ][:retries]
+    )
 
 
 @pytest.mark.graph_only("an error of the model is raised")

@@ -287,7 +287,8 @@ def test_an_exception_that_cannot_say_itself_is_a_tool_error_by_its_type(run, de
 
 
 @pytest.mark.req("A5")
-def test_a_passing_fault_is_tried_again_as_the_server_says_before_anyone_reflects(run, desk, protocol):
+def test_a_passing_fault_is_tried_again_as_the_server_says_before_anyone_reflects(run, desk, protocol, caplog):
+    caplog.set_level("INFO", "langgraph_reflexion")
     busy = httpx.HTTPStatusError(
         "busy", request=httpx.Request("GET", "http://x"), response=httpx.Response(503, headers={"Retry-After": "0"})
     )
@@ -298,6 +299,9 @@ def test_a_passing_fault_is_tried_again_as_the_server_says_before_anyone_reflect
     assert len(desk.ran) == 3
     assert not seen.outcome.failures
     assert not seen.told("reflection")
+    assert [record.getMessage() for record in caplog.records] == [
+        "Tool 'search' is called again in 0 s: HTTPStatusError: busy"
+    ] * 2
 
 
 @pytest.mark.req("A5")
