@@ -92,7 +92,10 @@ def finish(
     if after_run is not None:
         whole = add_messages(cast("Any", state["messages"]), cast("Any", messages))
         yield from after_run({**state, "messages": whole, "outcome": outcome}, config)
-    return {"outcome": outcome, "messages": messages} if messages else {"outcome": outcome}
+    update: Update = {"outcome": outcome, "messages": messages} if messages else {"outcome": outcome}
+    if parts.response_format is not None and state.get("structured_response") is None:
+        update["structured_response"] = None  # a parent graph must not keep the value of an earlier run
+    return update
 
 
 def _is_fallbacks(state: State) -> bool:

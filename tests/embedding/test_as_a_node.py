@@ -125,6 +125,16 @@ def test_a_parent_that_declares_outcome_and_structured_response_gets_them() -> N
 
 
 @pytest.mark.req("G1")
+def test_a_run_without_a_value_leaves_none_of_an_earlier_run_in_the_parent() -> None:
+    model = ScriptedModel([say('{"hour": 11}'), ConnectionError("down"), ConnectionError("down")])
+    agent = create_reflexion_agent(model, response_format=Hour, memory=MemoryPolicy(read=False, write=False))
+    parent = office(agent, state=Books, checkpointer=InMemorySaver())
+    results = [parent.invoke(ASKED, {"configurable": {"thread_id": "1"}}) for _ in range(2)]
+    assert [result["outcome"].status for result in results] == ["unverified", "failure"]
+    assert [result["structured_response"] for result in results] == [Hour(hour=11), None]
+
+
+@pytest.mark.req("G1")
 def test_without_a_store_above_lessons_live_as_long_as_the_agent(learning: Making) -> None:
     parent = office(learning(), state=Books)
     first, second = parent.invoke(ASKED)["outcome"], parent.invoke(ASKED)["outcome"]
