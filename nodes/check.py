@@ -109,6 +109,22 @@ def check(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     return update
 
 
+def convert_for_review(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
+    """The pending answer with its value, if a person will review it and the model has to convert it.
+
+    `check` runs again when the person has replied, and the model might then give another value than the one they saw.
+    """
+    pending, response_format, meter = pending_decision(state), parts.response_format, Meter()
+    asks_person = any(check.asks_person for check in parts.checks)
+    if pending is None or pending["action"] != "finish" or response_format is None or not asks_person:
+        return {}
+    value, fault = yield from _read_formatted(response_format, parts, state, pending["text"], config, meter)
+    if not meter.spent.calls:
+        return {}
+    converted = [None if fault else response_format.plain(value), fault]
+    return {"decision": {**pending, "converted": converted}, "tally": parts.budget.tally(state, spent=meter.spent)}
+
+
 def _answer_in(state: State) -> tuple[str, AIMessage | None]:
     """The answer to judge, and its message if the conversation does not have it yet."""
     pending = pending_decision(state)
@@ -138,6 +154,9 @@ def _read_formatted(
     pending = pending_decision(state)
     if pending is not None and pending["refused"]:  # a refusal must not become a made-up value
         return None, f"the model refused: {text}"
+    if pending is not None and "converted" in pending:
+        value, fault = pending["converted"]
+        return (None, fault) if fault else response_format.validate(value)
     value, fault = response_format.read(text)
     if not fault:
         return value, ""

@@ -13,6 +13,7 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import OutOfTimeError, Waits, in_thread
 from langgraph_reflexion.nodes.budget import Budget, new_failure
+from langgraph_reflexion.nodes.check import convert_for_review
 from langgraph_reflexion.nodes.exceptions import as_sentence, describe, model_fault
 from langgraph_reflexion.nodes.host import emit_failure, emit_step, streams_tokens
 from langgraph_reflexion.nodes.models.calling import Reply, call_model, cut_off, raise_control_flow, refusal_in
@@ -38,7 +39,7 @@ from langgraph_reflexion.nodes.models.transcript import (
 )
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.schemas import Decision, Failure, Usage
-from langgraph_reflexion.state import PendingDecision, State, Update, last_id, last_turn, open_calls
+from langgraph_reflexion.state import PendingDecision, State, Update, last_id, last_turn, open_calls, with_update
 from langgraph_reflexion.text.literals import fingerprint, mask_secrets
 
 logger = logging.getLogger(__name__)
@@ -78,7 +79,8 @@ def decide(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
         result = _read(parts, state, reply.message, turn)
         _emit_step(config, state, prompt, reply, result)
         if isinstance(result, Valid):
-            return _accept(budget, state, result, spent, failures)
+            update = _accept(budget, state, result, spent, failures)
+            return update | (yield from convert_for_review(parts, with_update(state, update), config))
         result = replace(result, message=bounded(result.message, QUOTED))
         failure = _failure({**state, "failures": [*state["failures"], *failures]}, result, reply.message, step)
         failures.append(failure)

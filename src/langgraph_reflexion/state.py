@@ -10,7 +10,7 @@ The annotations are real types, not strings, because LangGraph reads them again 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Any, Self, cast, get_origin, get_type_hints
+from typing import Annotated, Any, NotRequired, Self, cast, get_origin, get_type_hints
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
 from langgraph.channels import EphemeralValue, LastValue
@@ -88,6 +88,9 @@ class PendingDecision(TypedDict):
     """The model's message with the answer. None if a tool or the agent itself wrote the text."""
     refused: bool
     """Whether the model refused to answer."""
+    converted: NotRequired[list[Any]]
+    """Its value in the response format, as plain data, and what is wrong with it, if the model converted it before a
+    person reviews it."""
 
 
 class FailureTurn(TypedDict):

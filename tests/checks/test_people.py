@@ -92,6 +92,34 @@ def test_an_edit_must_fit_the_form_asked_for(text, status):
 
 
 @pytest.mark.req("E3")
+@pytest.mark.parametrize("method", ["invoke", "ainvoke"])
+async def test_a_person_reviews_the_value_that_is_returned(method):
+    model = RoleModel(say("Eleven is free."), other=[{"hour": 11}, {"hour": 12}])
+    settings = {"response_format": Slot, "checks": [human_review()], "checkpointer": InMemorySaver()}
+    agent = create_reflexion_agent(model, **settings)
+
+    async def run(given):
+        return agent.invoke(given, THREAD) if method == "invoke" else await agent.ainvoke(given, THREAD)
+
+    paused = await run(TASK)
+    assert paused["__interrupt__"][0].value["answer"] == '{"hour": 11}'
+    result = await run(Command(resume=True))
+    assert result["structured_response"] == Slot(hour=11)
+    assert result["outcome"].answer == "Eleven is free."
+    assert result["outcome"].usage.calls == len(model.asked) == 2
+
+
+@pytest.mark.req("E3")
+def test_an_answer_that_cannot_be_converted_is_not_converted_again():
+    model = RoleModel(say("Eleven is free."), reflection("Say the hour."), other=[{"hour": "eleven"}, {"hour": 11}])
+    settings = {"response_format": Slot, "checks": [human_review()], "checkpointer": InMemorySaver()}
+    agent = create_reflexion_agent(model, limits=Limits(max_attempts=1), **settings)
+    outcome = agent.invoke(TASK, THREAD)["outcome"]
+    assert [failure.signal for failure in outcome.failures] == ["check_failed"]
+    assert outcome.usage.calls == len(model.asked) == 2
+
+
+@pytest.mark.req("E3")
 def test_a_tools_direct_answer_may_be_edited():
     from langchain_core.tools import tool
 
