@@ -120,7 +120,7 @@ def test_the_id_of_a_run_and_of_an_entry_may_be_cut_short(run_cli, capsys):
         ErrorNotebook(store, PLACE).add(FINDING, "planning-7")
     assert [one["session"] for one in run_cli("notebook", "list", "--session", "plan", "--json")] == ["planning-7"]
     assert main(["notebook", "list", "--session", "run", "--store", "kept.db"]) == 2
-    assert "2 ids begin with 'run'" in capsys.readouterr().err
+    assert "2 ids begin with 'run': run-2, run-1" in capsys.readouterr().err  # the newest first
     entry = run_cli("profile", "list", "--json")[0]
     assert run_cli("profile", "show", entry["id"][:8], "--json")["name"] == entry["name"]
 

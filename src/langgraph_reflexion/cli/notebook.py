@@ -37,7 +37,8 @@ class NotebookSession(Session):
     def do_list(self) -> int:
         args, book, session = self.args, self.notebook, self.args.session
         found = self.findings()
-        if runs := {finding["session"] for finding in found if session and finding["session"].startswith(session)}:
+        runs = dict.fromkeys(finding["session"] for finding in found)  # the newest first
+        if session and any(run.startswith(session) for run in runs):
             session = self.full_id(session, runs, "run")
         for word, search in ((session, book.by_session), (args.category, book.by_category), (args.tool, book.by_tool)):
             if word is not None:
