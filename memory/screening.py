@@ -323,19 +323,21 @@ class Foreign:
         self._own = self._index(own if self._foreign.units else ())
         self._own_texts: list[_Text] = []  # sentences of the user in which foreign ones were found
 
-    def copied(self, text: str) -> str | None:
-        """Why a text is a copy, or `None`."""
+    def copied(self, text: str, besides: str = "") -> str | None:
+        """Why a text is a copy, or `None`. Sentences that `besides` alone is a copy of do not count."""
         if not self._foreign.units:
             return None
         plain = visible(text)
         disguised = (*decoded(plain), *readings(plain), *readings(text))
-        return COPIED if any(map(self._is_copy, dict.fromkeys((plain, *map(visible, disguised))))) else None
+        versions, apart = dict.fromkeys((plain, *map(visible, disguised))), _as_text(self._words(visible(besides)))
+        return COPIED if any(self._is_copy(version, apart) for version in versions) else None
 
-    def _is_copy(self, text: str) -> bool:
+    def _is_copy(self, text: str, besides: _Text) -> bool:
         parts = [self._words(part) for sentence in _SENTENCE.split(text) for part in _clauses(sentence)]
         compared = _as_text(self._words(text), parts)
         near = _near(compared.words, self._foreign)
-        return any(_contains(compared, unit) and not self._is_own(unit) for unit in near)
+        found = (unit for unit in near if _contains(compared, unit) and not _contains(besides, unit))
+        return not all(map(self._is_own, found))
 
     def _is_own(self, unit: _Unit) -> bool:
         """Whether the user said a foreign sentence, too.

@@ -167,23 +167,28 @@ def _merge_or_add(shelf: Shelf, new: Lesson, doubt: str, taught_by: str) -> Plan
 def _screened(lesson: Lesson, tidied: Lesson, foreign: Foreign) -> tuple[str | None, Lesson]:
     """Why a lesson cannot be trusted, and the lesson.
 
-    If only its short `when` is a copy, that is dropped: headings and menus of pages name kinds of tasks, too.
+    If only its short `when` is a copy, that is dropped: headings and menus of pages name kinds of tasks, too. It is not
+    dropped if its text completes it to a sentence that a tool said.
     """
     distrust = _reason_to_distrust(lesson, tidied, foreign)
     is_heading = len(tokens(tidied.when)) <= HEADING and not is_about_one_thing(lesson)
     if distrust == COPIED and is_heading and foreign.copied(tidied.when):
         given, kept = (form.model_copy(update={"when": ""}) for form in (lesson, tidied))
-        if _reason_to_distrust(given, kept, foreign) is None:
+        whole = foreign.copied(_joined(lesson), besides=tidied.when)
+        if whole is None and _reason_to_distrust(given, kept, foreign) is None:
             return None, kept
     return distrust, tidied
 
 
 def _reason_to_distrust(lesson: Lesson, tidied: Lesson, foreign: Foreign) -> str | None:
     """Why a lesson cannot be trusted. Its texts are also read as they were given, because tidying joins their lines."""
-    shown = {name: getattr(lesson, name)[:MAX_READ] for name in SHOWN}
-    together = " ".join([shown["when"], *(words for name, words in shown.items() if name != "when")]).strip()
-    given = dict.fromkeys((*shown.values(), together))
+    given = dict.fromkeys((*(getattr(lesson, name)[:MAX_READ] for name in SHOWN), _joined(lesson)))
     return suspicion_of(tidied) or next((reason for words in given if (reason := screen(words, foreign))), None)
+
+
+def _joined(lesson: Lesson) -> str:
+    """What a prompt shows of a lesson, as one text that begins with its `when`."""
+    return " ".join(getattr(lesson, name)[:MAX_READ] for name in sorted(SHOWN, key=lambda name: name != "when")).strip()
 
 
 # ---------------------------------------------------------------- the lessons it is compared with
