@@ -17,7 +17,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph_reflexion import LessonBook, ModelError, Run
 from langgraph_reflexion.evals.experiment import Experiment, run_experiment
 from langgraph_reflexion.evals.grading import check_for
-from langgraph_reflexion.evals.ledger import Result
+from langgraph_reflexion.evals.ledger import LedgerError, Result
 from langgraph_reflexion.evals.setups import SETUPS, Setup, find_setups
 from langgraph_reflexion.evals.student import Student, make_student
 from langgraph_reflexion.evals.tasks import SHIPPED, Task, load_tasks
@@ -348,6 +348,20 @@ def test_repeats_have_luck_of_their_own_and_are_done_once(tmp_path: Path):
     found = asyncio.run(run_experiment(experiment, tmp_path))["cot"]
     assert len({(one.task, one.repeat) for one in found}) == len(found) == 18
     assert len({tuple(one.solved_at for one in found if one.repeat == repeat) for repeat in (1, 2, 3)}) > 1
+
+
+@pytest.mark.req("L1")
+def test_two_calls_in_one_folder_do_not_do_the_same_tasks_twice(tmp_path: Path):
+    experiment = Experiment(towns(2), find_setups("cot"), taught(towns(2), skill=1.0), trials=1)
+
+    async def twice() -> list[Any]:
+        return await asyncio.gather(*(run_experiment(experiment, tmp_path) for _ in "ab"), return_exceptions=True)
+
+    first, second = asyncio.run(twice())
+    assert len(first["cot"]) == 2
+    assert isinstance(second, LedgerError)
+    assert "another eval is running there" in str(second)
+    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 2
 
 
 @pytest.mark.req("L10")

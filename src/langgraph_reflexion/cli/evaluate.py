@@ -25,7 +25,7 @@ from langgraph_reflexion.cli.compare import flatten
 from langgraph_reflexion.cli.console import Page, WrongUse, count_of, wrong_use, wrong_values
 from langgraph_reflexion.cli.loading import load_object, load_tools, make_model, run_async
 from langgraph_reflexion.evals.curves import draw_curves
-from langgraph_reflexion.evals.experiment import Experiment, run_experiment
+from langgraph_reflexion.evals.experiment import Experiment, run_in_locked
 from langgraph_reflexion.evals.figures import compare_with_baselines, format_table, make_rows
 from langgraph_reflexion.evals.ledger import RESULTS, LedgerError, Result, figures_of, load_results, lock_folder
 from langgraph_reflexion.evals.setups import find_setups
@@ -117,7 +117,7 @@ async def _evaluate(args: argparse.Namespace, experiment: Experiment, folder: Pa
                 bar.advance(row)
 
             try:
-                results = await run_experiment(experiment, folder, concurrency=args.concurrency, on_result=add)
+                results = await run_in_locked(folder, experiment, args.concurrency, add)
             except asyncio.CancelledError:
                 bar.stop()
                 page.line(f"interrupted: {len(new)} more tasks are saved in {folder}. To continue:", "yellow", mark="✗")

@@ -17,7 +17,7 @@ from pydantic.dataclasses import dataclass
 
 from langgraph_reflexion import LessonBook, Limits, MemoryPolicy, ModelError, Outcome, create_trial_graph
 from langgraph_reflexion.evals.grading import check_for
-from langgraph_reflexion.evals.ledger import Ledger, LedgerError, Result, Results, Timing, load_results
+from langgraph_reflexion.evals.ledger import Ledger, LedgerError, Result, Results, Timing, load_results, lock_folder
 from langgraph_reflexion.evals.setups import Setup
 from langgraph_reflexion.evals.student import Student
 from langgraph_reflexion.evals.tasks import ContextChoice, Task, TaskContext
@@ -102,10 +102,19 @@ async def run_experiment(
 ) -> Results:
     """Run everything that is not in the folder yet, and return all results, by set-up.
 
-    If cancelled or without access to a model, it leaves each finished task in the folder.
+    If cancelled or without access to a model, it leaves each finished task in the folder. If another call is running
+    there, it raises a `LedgerError`.
     """
     if concurrency < 1:
         raise ValueError(f"`concurrency` must be 1 or more, got {concurrency!r}")
+    with lock_folder(folder):
+        return await run_in_locked(folder, experiment, concurrency, on_result)
+
+
+async def run_in_locked(
+    folder: Path | str, experiment: Experiment, concurrency: int, on_result: Callable[[Result], None]
+) -> Results:
+    """Run an experiment in a folder that the caller has locked."""
     ledger = Ledger(Path(folder), experiment.plan())
     left = [job for job in experiment.jobs() if not _is_done(ledger, job)]
     waiting, began = iter(left), time.monotonic()
