@@ -144,3 +144,9 @@ def test_a_table_and_a_picture_say_whose_figures_they_are():
     picture = draw_curves({"cot <50 %>": (25.0, 50.0)}, "simulated student")
     for part in ("<svg", "% of tasks solved (simulated student)", ">trial<", "cot &lt;50 %&gt;"):
         assert part in picture
+
+
+@pytest.mark.req("L1")
+def test_a_task_that_both_solved_in_some_repeats_is_not_said_to_be_solved_by_one_alone():
+    first, second = (results("cot", 1, repeat=1) + results("cot", solved, repeat=2) for solved in (None, 1))
+    assert "the second is better on 1, the first on 0" in format_difference("cot", compare_results(first, second))[1]

@@ -216,7 +216,7 @@ def format_difference(name: str, found: Difference) -> list[str]:
     return [
         f"{name}: {found.first:.0f} % → {found.second:.0f} %, {found.points:+.1f} points "
         f"(95 %: {low:+.1f} to {high:+.1f}), {certainty}",
-        f"  {found.tasks} tasks in both; only the second solved {found.won}, only the first {found.lost} "
+        f"  {found.tasks} tasks in both; the second is better on {found.won}, the first on {found.lost} "
         f"(McNemar p = {found.chance:.3f})",
     ]
 
