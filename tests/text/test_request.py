@@ -51,10 +51,17 @@ def test_sentences_that_most_earlier_tasks_hold_are_no_request() -> None:
     assert request(task, past[:2]) == request(task)
 
 
-def test_of_long_earlier_tasks_both_ends_are_read_as_of_the_task_itself() -> None:
+def test_the_middle_of_a_long_earlier_task_is_not_read() -> None:
     asked = "Which river crosses the town?"
-    past = [f"{REPORT * 2}{asked} {REPORT * 2}Answer {number} it." for number in ("one", "two", "three")]
+    past = [f"{REPORT * 3}{asked} {REPORT * 3}Answer {number} it." for number in ("one", "two", "three")]
     assert asked in request(f"Take the red kite. {REPORT}{asked}", past)
+
+
+def test_a_document_is_no_request_although_the_earlier_requests_about_it_were_longer() -> None:
+    document = " ".join(" ".join(f"{a}{b}{c}lex" for c in "aeiouy") + "." for a in "bdfgklmnprst" for b in "aeiouy")
+    asked = "Translate the clause about early termination, keep each date as it stands there"
+    past = [f"{asked}, and {task}.\n{document}" for task in ("mark gaps", "name the payer", "count the pages")]
+    assert request(f"Find every error.\n{document}", past) == ["Find every error."]
 
 
 def test_a_short_task_is_all_request_and_so_is_one_seen_before() -> None:

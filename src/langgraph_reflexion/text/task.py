@@ -94,12 +94,12 @@ def sentences(task: str, earlier: Sequence[str] = ()) -> list[tuple[str, float]]
     return [(part, FURTHER ** min(abs(i - request) for request in requests)) for i, (part, _) in enumerate(found)]
 
 
-def _read(task: str) -> str:
+def _read(task: str, limit: int = READ) -> str:
     """A task, or both ends of a long one, with escapes read if there is JSON in it.
 
     Elsewhere, a backslash may belong to a path or a formula.
     """
-    text = task if len(task) <= READ else f"{task[: READ // 2]}\n{task[-READ // 2 :]}"
+    text = task if len(task) <= limit else f"{task[: limit // 2]}\n{task[-limit // 2 :]}"
     return unescaped(text) if '":' in text else text
 
 
@@ -108,7 +108,8 @@ def _unfamiliar(found: Sequence[tuple[str, bool]], earlier: Sequence[str]) -> li
     if len(earlier) < EARLIER:
         return list(found)
     of_piece = cache(tokens_of_piece)  # for these tasks only, which have many words in common
-    held = Counter(word for task in earlier for word in set(tokens(_read(task), of_piece)))
+    # Read further, because a longer request next to the same document moves the document.
+    held = Counter(word for task in earlier for word in set(tokens(_read(task, 2 * READ), of_piece)))
     usual = {word for word, count in held.items() if 2 * count > len(earlier)}
     words = [set(tokens(sentence, of_piece)) for sentence, _ in found]
     return [part for part, own in zip(found, words, strict=True) if part[1] or 2 * len(own & usual) <= len(own)]
