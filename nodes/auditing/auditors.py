@@ -87,7 +87,6 @@ class Reply:
     text: str
     tool_texts: list[str]
     refused: list[str]
-    usage: Usage
 
 
 class Said(NamedTuple):
@@ -105,9 +104,10 @@ class _NoAnswerError(Exception):
 
 def audit_errors(auditor: Auditor, run: AuditedRun, config: RunnableConfig) -> Waits[Update]:
     """Find what went wrong in the run, and save it in the notebook."""
+    spent: dict[str, Any] = {}
     try:
         question = errors_question(auditor.prompts, run)
-        reply = yield from _ask(auditor, question, config)
+        reply = yield from _ask(auditor, question, config, spent)
         report = read_report(reply.text, run)
         books, findings = auditor.books(run, config), report.findings
         said = _said(run, reply, books.lessons)
@@ -116,24 +116,25 @@ def audit_errors(auditor: Auditor, run: AuditedRun, config: RunnableConfig) -> W
             record = either(notebook.record, notebook.arecord, run["session"], report.score, findings, foreign)
             findings = yield record
     except Exception as fault:  # noqa: BLE001 - a model or a store: whatever it is costs this auditor alone
-        return {"errors": _failure("The error auditor", fault)}
-    return {"errors": {"score": report.score, "findings": findings, **_details(report, reply)}}
+        return {"errors": {**_failure("The error auditor", fault), **spent}}
+    return {"errors": {"score": report.score, "findings": findings, **_details(report, reply), **spent}}
 
 
 def audit_memories(auditor: Auditor, run: AuditedRun, config: RunnableConfig) -> Waits[Update]:
     """Find what is worth remembering about the user and the project, and save it in the lesson book."""
+    spent: dict[str, Any] = {}
     try:
         book = auditor.books(run, config).lessons
         known: list[Lesson] = (yield either(book.profile, book.aprofile)) if book is not None else []
         question = memories_question(auditor.prompts, run, known)
-        reply = yield from _ask(auditor, question, config)
+        reply = yield from _ask(auditor, question, config, spent)
         found = read_memories(reply.text)
         said = _said(run, reply, book)
         memories = yield from _keep_memories(book, run["session"], found, known, said)
         forgotten = yield from _forget(book, known, found.forget, said.in_run)
     except Exception as fault:  # noqa: BLE001 - a model or a store: whatever it is costs this auditor alone
-        return {"memories": _failure("The memory auditor", fault)}
-    return {"memories": {"memories": memories, "forgotten": forgotten, **_details(found, reply)}}
+        return {"memories": {**_failure("The memory auditor", fault), **spent}}
+    return {"memories": {"memories": memories, "forgotten": forgotten, **_details(found, reply), **spent}}
 
 
 def conclude(on_done: Callable[[dict[str, Any]], Any] | None, state: Any, _config: RunnableConfig) -> Waits[Update]:
@@ -163,16 +164,18 @@ def conclude(on_done: Callable[[dict[str, Any]], Any] | None, state: Any, _confi
 # ---------------------------------------------------------------- asking
 
 
-def _ask(auditor: Auditor, question: str, config: RunnableConfig) -> Waits[Reply]:
-    """The auditor's reply, if it can be parsed."""
+def _ask(auditor: Auditor, question: str, config: RunnableConfig, spent: dict[str, Any]) -> Waits[Reply]:
+    """The auditor's reply, if it can be parsed. What it cost is put into `spent`, whatever comes of it."""
     given, steps = {"messages": [HumanMessage(question)]}, STEPS_PER_TURN * auditor.turns + 20
     wait = call_silently(auditor.agent, given, config, recursion_limit=steps, context=auditor.uses_context)
     result = yield wait.within(auditor.deadline + GRACE)
     outcome = result["outcome"]
+    spent["usage"] = {name: getattr(outcome.usage, name) for name in Usage.model_fields}
     refused = [f"{call.tool}: {call.evidence[:200]}" for call in outcome.failures if call.signal == "unknown_tool"]
     if outcome.status != "success":
-        raise _NoAnswerError(f"{outcome.stop_reason}: {outcome.reason}")
-    return Reply(outcome.answer or "", foreign_texts(result["messages"]), refused, outcome.usage)
+        last = outcome.failures[-1].evidence.rpartition("\n")[2][:300] if outcome.failures else ""
+        raise _NoAnswerError(f"{outcome.stop_reason}: {outcome.reason} {last}".rstrip())
+    return Reply(outcome.answer or "", foreign_texts(result["messages"]), refused)
 
 
 def _said(run: AuditedRun, reply: Reply, book: LessonBook | None) -> Said:
@@ -193,8 +196,7 @@ def _said(run: AuditedRun, reply: Reply, book: LessonBook | None) -> Said:
 
 
 def _details(found: Report | Memories, reply: Reply) -> dict[str, Any]:
-    usage = {name: getattr(reply.usage, name) for name in Usage.model_fields}
-    return {"left_out": found.left_out, "refused": reply.refused, "usage": usage}
+    return {"left_out": found.left_out, "refused": reply.refused}
 
 
 def _failure(who: str, fault: Exception) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast, get_args
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.memory import finding_of
@@ -70,7 +70,23 @@ def transcript_in(given: Any) -> list[AnyMessage]:
     found = given.get("messages") if isinstance(given, Mapping) else given
     if not found or not (messages := as_messages(found)):
         raise ValueError(f"There is no transcript: pass the messages of a run, got {given!r:.200}")
-    return messages
+    return [part for message in messages for part in _with_blocks_as_messages(message)]
+
+
+def _with_blocks_as_messages(message: AnyMessage) -> list[AnyMessage]:
+    """A message in LangChain's form. In Anthropic's API, calls and results are blocks, and a result is in the user's
+    role, where it would count as the user's words."""
+    blocks = [block for block in message.content if isinstance(block, dict)]
+    used = [block for block in blocks if block.get("type") == "tool_use" and isinstance(block.get("input"), dict)]
+    if used and isinstance(message, AIMessage) and not (message.tool_calls or message.invalid_tool_calls):
+        calls = [{"name": str(use.get("name")), "args": use["input"], "id": str(use.get("id"))} for use in used]
+        return [message.model_copy(update={"tool_calls": calls})]
+    results = [block for block in blocks if block.get("type") == "tool_result"]
+    if not results or not isinstance(message, HumanMessage):
+        return [message]
+    answers = [ToolMessage(found.get("content") or "", tool_call_id=str(found.get("tool_use_id"))) for found in results]
+    rest = [block for block in message.content if block not in results]
+    return [*answers, *([message.model_copy(update={"content": rest})] if rest else [])]
 
 
 def errors_question(prompts: Prompts, run: AuditedRun) -> str:
