@@ -5,6 +5,7 @@ from __future__ import annotations
 import runpy
 import subprocess
 import sys
+from unittest.mock import Mock
 
 import pytest
 
@@ -88,6 +89,21 @@ def test_a_fault_of_the_package_is_no_wrong_use(monkeypatch):
     monkeypatch.setattr("langgraph_reflexion.cli.demo.demo", demo)
     with pytest.raises(ValueError, match="a mistake in the code"):
         main(["demo"])
+
+
+@pytest.mark.parametrize("fault", [KeyError("kind"), ValueError("a broken row")])
+@pytest.mark.parametrize("argv", [["memory", "stats"], ["memory", "runs"], ["notebook", "rules"], ["profile", "list"]])
+def test_a_fault_of_a_store_is_no_wrong_use(monkeypatch, argv, fault):
+    FaissStore("lessons.db").close()
+    monkeypatch.setattr(FaissStore, "batch", Mock(side_effect=fault))
+    with pytest.raises(type(fault), match=str(fault.args[0])):
+        main([*argv, "--store", "lessons.db", "--namespace", "team"])
+
+
+def test_a_module_of_tools_may_end_the_command_with_a_message(tmp_path):
+    (tmp_path / "cli_usage_ends.py").write_text("import sys\nsys.exit('set CALENDAR_KEY first')")
+    with pytest.raises(SystemExit, match="set CALENDAR_KEY first"):
+        main(["run", "x", *MODEL, "--tools", "cli_usage_ends:LIST"])
 
 
 def test_help_and_version_succeed(capsys):

@@ -6,6 +6,7 @@ import sys
 from importlib.resources import files
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import httpx
 import pytest
@@ -49,6 +50,17 @@ async def test_without_the_token_of_the_link_nothing_is_shown_or_changed(book: L
         assert RULE not in (await nobody.get("/page.js")).text
         assert (await nobody.get("/page", params={"token": "secret"})).status_code == 200
     assert book.lessons() == [lesson]
+
+
+@pytest.mark.parametrize("fault", [KeyError("kind"), ValueError("a broken row")])
+@pytest.mark.parametrize("path", ["/statistics", "/runs"])
+async def test_a_fault_of_the_store_is_not_the_clients(
+    book: LessonBook, path: str, fault: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(InMemoryStore, "abatch", AsyncMock(side_effect=fault))
+    async with asking(book, authorization="Bearer secret") as here:
+        with pytest.raises(type(fault), match=str(fault.args[0])):
+            await here.get(path)
 
 
 def test_the_page_shows_every_field_of_a_lesson() -> None:

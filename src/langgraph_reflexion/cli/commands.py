@@ -40,7 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.parser.print_help(sys.stderr)
         return 2
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 2
+        if not isinstance(end.code, int):  # a user's module ends with a message, which Python prints
+            raise
+        return end.code
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from langgraph_reflexion import Lesson, LessonBook, LessonError
 from langgraph_reflexion.cli.commands import FILTERS
-from langgraph_reflexion.cli.console import WrongUse, count_of, format_value, note, shorten, wrong_use
+from langgraph_reflexion.cli.console import WrongUse, count_of, format_value, note, shorten, wrong_use, wrong_values
 from langgraph_reflexion.cli.loading import make_model
 from langgraph_reflexion.cli.stores import Session, namespaces_in, run_verb
 from langgraph_reflexion.memory import Change
@@ -57,10 +57,12 @@ class BookSession(Session):
 
     # ------------------------------------------------------------ looking
 
+    @wrong_values()
     def do_list(self) -> int:
         found = self.book.lessons(**self.filters)
         return self.show_rows(found, LESSON_COLUMNS, [_lesson_row(lesson) for lesson in found])
 
+    @wrong_values()
     def do_search(self) -> int:
         found = self.book.search(self.args.text, self.args.limit, **self.filters)
         rows = [(f"{hit.score:.2f}", *_lesson_row(hit.lesson)) for hit in found]
@@ -163,18 +165,22 @@ class BookSession(Session):
 
     # ------------------------------------------------------------ deciding
 
+    @wrong_values()
     def do_approve(self) -> int:
         lesson = self.book.approve(self.find().id)
         own = [change for change in self.book.history(lesson.id) if change.lesson == lesson.id]
         note(f"The approval is for {own[-1].why}.")
         return self.show_changed(lesson, "Approved")
 
+    @wrong_values()
     def do_retire(self) -> int:
         return self.show_changed(self.book.retire(self.find().id, self.args.why), "Retired")
 
+    @wrong_values()
     def do_restore(self) -> int:
         return self.show_changed(self.book.restore(self.find(live=False).id), "Restored")
 
+    @wrong_values()
     def do_forget(self) -> int:
         id, text = self.args.id, "a damaged lesson"
         is_damaged = self.book.get(id) is None and self.store.get((*self.namespace, "lessons"), id) is not None
@@ -185,6 +191,7 @@ class BookSession(Session):
         self.book.forget(id)
         return self.show({"forgotten": id}, f"Forgot {id}: {text}")
 
+    @wrong_values()
     def do_undo(self) -> int:
         what, since = self.args.what, self.args.since
         if (what is None) == (since is None):
@@ -205,6 +212,7 @@ class BookSession(Session):
 
     # ------------------------------------------------------------ moving
 
+    @wrong_values()
     def do_export(self) -> int:
         found, file = self.book.lessons(**self.filters), self.args.file
         if not found:
@@ -220,6 +228,7 @@ class BookSession(Session):
             self.book.export(file, **self.filters)
         return self.show({"exported": len(found), "file": file}, f"{count_of(len(found), 'lesson')} written to {file}")
 
+    @wrong_values()
     def do_import(self) -> int:
         args, file = self.args, self.args.file
         source = _in_utf8(sys.stdin) if file == "-" else file

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from langgraph_reflexion import ErrorNotebook, Lesson
-from langgraph_reflexion.cli.console import WrongUse, count_of, note
+from langgraph_reflexion.cli.console import WrongUse, count_of, note, wrong_values
 from langgraph_reflexion.cli.memory import BookSession
 from langgraph_reflexion.cli.stores import Session, run_verb
 from langgraph_reflexion.memory.evidence import LIVE
@@ -34,6 +34,7 @@ class NotebookSession(Session):
         found = self.notebook.recent(EVERY)
         return [{name: finding[name] for name in finding if name not in INTERNAL} for finding in found]
 
+    @wrong_values()
     def do_list(self) -> int:
         args, book, session = self.args, self.notebook, self.args.session
         found = self.findings()
@@ -73,6 +74,7 @@ class NotebookSession(Session):
             note(self.describe_empty())
         return self.show({"rules": text}, text)
 
+    @wrong_values()
     def do_remove(self) -> int:
         args = self.args
         if (args.id is None) == (args.older_than is None):
@@ -133,6 +135,7 @@ class ProfileSession(BookSession):
             lambda: self.page.fields({**values, "before": "\n".join(former)}, title=entry.text),
         )
 
+    @wrong_values()
     def do_edit(self) -> int:
         entry, text = self._find_entry(), self.args.text
         written = self.book.add(Lesson(kind=entry.kind, name=entry.name, when=entry.when, text=text, origin="told"))
@@ -143,6 +146,7 @@ class ProfileSession(BookSession):
             edited = self.book.restore(edited.id)
         return self.show(edited, f"{edited.name}: {edited.text}")
 
+    @wrong_values()
     def do_forget(self) -> int:
         entry = self._find_entry()
         self.confirm(f"{entry.text} Delete it permanently?")

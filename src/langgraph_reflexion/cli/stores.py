@@ -16,7 +16,7 @@ from langgraph.store.base import BaseStore
 from pydantic_core import to_jsonable_python
 
 from langgraph_reflexion import FaissStore, StoreError
-from langgraph_reflexion.cli.console import Page, WrongUse, note, summarize, wrong_use, wrong_values
+from langgraph_reflexion.cli.console import Page, WrongUse, note, summarize, wrong_use
 from langgraph_reflexion.context import Namespace
 from langgraph_reflexion.memory.arguments import DEFAULT_NAMESPACE, label
 from langgraph_reflexion.text.literals import hide_password
@@ -101,7 +101,7 @@ def _open_postgres(address: str, create: bool, hint: str) -> Iterator[BaseStore]
 
 def run_verb(session: Callable[[BaseStore, argparse.Namespace, Page], Session], args: Any, page: Page) -> int:
     """Run the verb of a command on the store that the options name. Returns the exit status."""
-    with open_store(args.store, create=args.create) as store, wrong_values():
+    with open_store(args.store, create=args.create) as store:
         verb: Callable[[], int] = getattr(session(store, args, page), f"do_{args.verb}")
         return verb()
 

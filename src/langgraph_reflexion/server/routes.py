@@ -28,7 +28,7 @@ from langgraph_reflexion.server.users import authenticates, server_store, user_o
 MAX_ITEMS = 1000
 """Items in one reply, so that it stays below a few megabytes."""
 Endpoint = Callable[[LessonBook, Request], Awaitable[Any]]
-"""Returns the data of the reply. A `KeyError` means an unknown id, a `ValueError` that the request is refused."""
+"""Returns the data of the reply. If it takes an id, a `KeyError` means that the id is unknown."""
 Action = Callable[[LessonBook, str], Awaitable[Any]]
 """A method of a book that takes an id."""
 
@@ -73,9 +73,12 @@ async def undo(book: LessonBook, request: Request) -> Any:
 
 
 def _route(
-    path: str, endpoint: Endpoint, method: str = "GET", *, params: Sequence[str] = (), refused: int = 422
+    path: str, endpoint: Endpoint, method: str = "GET", *, params: Sequence[str] = (), refused: int | None = None
 ) -> Route:
-    """The route of an endpoint. `params` are its query parameters besides `user`, `refused` the status of a refusal."""
+    """The route of an endpoint. `params` are its query parameters besides `user`.
+
+    `refused` is the status if the endpoint refuses the request with a `ValueError`. Other errors are the server's.
+    """
 
     async def respond(request: Request) -> Response:
         if method != "GET":
@@ -84,9 +87,14 @@ def _route(
         try:
             found = await endpoint(book, request)
         except KeyError as missing:
-            agent, id = request.path_params["agent"], missing.args[0]
+            agent = request.path_params["agent"]
+            if "id" not in request.path_params and endpoint is not undo:
+                raise
+            id = request.path_params.get("id") or missing.args[0]
             raise HTTPException(404, f"the memory of {agent!r} has nothing with the id {id!r}") from None
         except ValueError as fault:
+            if refused is None:
+                raise
             raise HTTPException(refused, str(fault)) from fault
         return Response(status_code=204) if found is None else JSONResponse(to_jsonable_python(found))
 
@@ -201,11 +209,11 @@ def _refuse_other_sites(request: Request) -> None:
 app = Starlette(
     routes=[
         *(Route(f"/memory/{{agent}}/page{ending}", page, include_in_schema=False) for ending in FILES),
-        _route("lessons", lessons, params=("query", "limit", "offset", *FILTERS)),
+        _route("lessons", lessons, params=("query", "limit", "offset", *FILTERS), refused=422),
         _route("statistics", lambda book, _: book.astats()),
         _route("runs", lambda book, request: book.aepisodes(_number(request, "limit", "100")), params=["limit"]),
         _route("runs/{id}", _by_id(LessonBook.aexplain)),
-        _route("undo", undo, "POST"),
+        _route("undo", undo, "POST", refused=422),
         _route("lessons/{id}", _lesson_after(LessonBook.aget)),
         _route("lessons/{id}", _by_id(LessonBook.aforget), "DELETE"),
         _route("lessons/{id}/history", _by_id(LessonBook.ahistory)),
