@@ -150,3 +150,10 @@ def test_a_table_and_a_picture_say_whose_figures_they_are():
 def test_a_task_that_both_solved_in_some_repeats_is_not_said_to_be_solved_by_one_alone():
     first, second = (results("cot", 1, repeat=1) + results("cot", solved, repeat=2) for solved in (None, 1))
     assert "the second is better on 1, the first on 0" in format_difference("cot", compare_results(first, second))[1]
+
+
+def test_reflections_that_all_failed_are_not_counted_in_silence():
+    found = results("cot+reflexion", 2, None, None, reflections=1)
+    assert "On 3 tasks every reflection" in "\n".join(format_table({"cot+reflexion": found}, 2, "a model"))
+    found = [result.model_copy(update={"plans": ["Look it up."]}) for result in found]
+    assert "every reflection" not in "\n".join(format_table({"cot+reflexion": found}, 2, "a model"))

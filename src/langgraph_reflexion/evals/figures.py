@@ -204,6 +204,9 @@ def format_table(results: Mapping[str, Sequence[Result]], trials: int, figures: 
     if faults := [result.error for row in rows for result in results[row.setup] if result.error]:
         count = "1 task broke, and counts" if len(faults) == 1 else f"{len(faults)} tasks broke, and count"
         notes.append(f"{count} as not solved; the last with: {' '.join(faults[-1].split())[:200]}")
+    if silent := sum(bool(result.reflections and not result.plans) for row in rows for result in results[row.setup]):
+        count = "1 task" if silent == 1 else f"{silent} tasks"
+        notes.append(f"On {count} every reflection that was asked for failed or could not be read.")
     shown = [[cell for cell, keep in zip(cells, filled, strict=True) if keep] for cells in (head, *body) if body]
     return [f"Figures of: {figures}", *_align(shown), "", *notes, REFERENCE]
 
