@@ -393,9 +393,9 @@ def _contains(text: _Text, unit: _Unit) -> bool:
     """Whether most of a foreign sentence stands together in a text, or one of its clauses says only that."""
     if any(_is_equal(clause, weight, unit) for clause, weight in text.clauses):
         return True
+    run, enough = _shared_run(text, unit.words), max(MIN_COPY, min(LONG_COPY, COVERED * unit.weight))
     # A word counts as often as the foreign sentence has it: a lesson on an error may repeat its subject.
-    shared = Counter(_shared_run(text, unit.words)) & Counter(unit.words)
-    return _weight(shared.elements()) >= max(MIN_COPY, min(LONG_COPY, COVERED * unit.weight))
+    return _weight(run) >= enough and _weight((Counter(run) & Counter(unit.words)).elements()) >= enough
 
 
 def _is_equal(clause: set[str], weight: float, unit: _Unit) -> bool:
