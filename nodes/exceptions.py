@@ -48,11 +48,12 @@ _TRANSIENT = ("timeout", "ratelimit", "toomanyrequests", "connecterror", "connec
 """Names of transient errors in clients, which rarely use Python's own classes."""
 _LOST_CONNECTION = re.compile(
     r"(api|connect|connection|connectionclosed|protocol|read|write|chunkedencoding|payload|disconnected"
-    r"|eventstream|response)error$|incompleteread$"
+    r"|eventstream|response|jsondecode)error$|incompleteread$"
 )
 """How the error names for a lost connection end in Python, `httpx`, `requests`, `aiohttp`, `urllib3` and `boto3`.
 For an error that is sent in the middle of a stream, OpenAI's and Anthropic's clients raise `APIError`, Bedrock's
-`EventStreamError`, and Ollama's `ResponseError` without a status."""
+`EventStreamError`, and Ollama's `ResponseError` without a status. A response that is not JSON was cut or replaced on
+its way, as by a gateway's page with the status 200."""
 
 _LOST_IN_WORDS = re.compile(
     r"Event loop is closed|No generations found in stream\.|No data received from Ollama stream\.|server_error"

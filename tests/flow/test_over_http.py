@@ -14,7 +14,7 @@ from model_server import ModelServer
 
 pytestmark = pytest.mark.usefixtures("asked_again_at_once")
 
-DROPPED = ["dropped", "dropped_midway"]
+DROPPED = ["garbage", "dropped", "dropped_midway"]
 PASSING = ["rate_limited", "error", "dropped", "dropped_midway"]
 LASTING = [*PASSING, "garbage"]
 
