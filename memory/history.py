@@ -19,9 +19,11 @@ from langgraph_reflexion.memory.index import tasks_of
 from langgraph_reflexion.memory.items import StoredLesson, fingerprints, newest_first, parse_item
 from langgraph_reflexion.memory.shelf import Shelf
 from langgraph_reflexion.schemas import Episode, Failure, Lesson
-from langgraph_reflexion.text.tokens import tokens
+from langgraph_reflexion.text.tokens import MARKS, UNSPACED, tokens
 
 logger = logging.getLogger(__name__)
+
+_WORD = re.compile(rf"(?:[^\W\d_{UNSPACED}]|[{MARKS}])+")
 
 
 def history(shelf: Shelf, lesson: str) -> Plan[list[Change]]:
@@ -208,7 +210,7 @@ def _why(found: StoredLesson, episode: Episode) -> str:
         return "it applies to every task"
     own = {*tokens(f"{lesson.text} {lesson.when} {' '.join(lesson.tags)}")}
     taught = {word for task in tasks_of(found.item.value) for word in task.split()}
-    as_written = {stem: word for word in re.findall(r"[A-Za-z]+", episode.task) for stem in tokens(word)}
+    as_written = {stem: word for word in _WORD.findall(episode.task) for stem in tokens(word)}
     for who, words in (("the task", own), ("a task that taught it also", taught)):
         if shared := words.intersection(tokens(episode.task)):
             telling = sorted(shared, key=lambda word: (-len(word), word))[:MAX_NAMED]

@@ -70,6 +70,15 @@ def test_an_explanation_names_the_task_that_taught_a_lesson(book: LessonBook, fi
 
 
 @pytest.mark.req("I5", "D15")
+def test_an_explanation_gives_words_as_the_task_has_them(book: LessonBook) -> None:
+    rule = Lesson(kind="rule", text="Оставляй имена.", when="перевод договора", origin="told")
+    written = book.add(rule)
+    assert written.lesson is not None
+    [shown] = ended(book, task="Переведи этот договор.", shown=[written.lesson.id])["shown"]
+    assert shown["why"] == "the task mentions договор, переведи"
+
+
+@pytest.mark.req("I5", "D15")
 @pytest.mark.parametrize(("bound", "why"), [("busy", "it is for exactly this failure"), (None, "it fits the failure")])
 def test_a_lesson_that_came_up_after_a_failure_names_it(book: LessonBook, bound: str | None, why: str) -> None:
     id = a_lesson(book, trigger=Trigger(signal="check_failed", fingerprint=bound))

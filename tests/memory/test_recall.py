@@ -85,6 +85,23 @@ def test_chinese_tasks_find_chinese_lessons(book: LessonBook) -> None:
 
 @pytest.mark.req("D5")
 @pytest.mark.fast_cases(1)
+@pytest.mark.parametrize(
+    ("when", "task", "other"),
+    [
+        ("печать этикетки для посылки", "Напечатай этикетки для трёх посылок в Казань.", "Почини кран на кухне."),
+        ("переклад договору англійською", "Переклади цей договір на англійську.", "Нагадай полити квіти."),
+        ("μετάφραση συμβολαίου", "Μετάφρασε αυτό το συμβόλαιο στα αγγλικά.", "Πες ένα ανέκδοτο."),
+        ("ईंधन खपत की रिपोर्ट बनाना", "मई की ईंधन खपत की रिपोर्टें बनाओ।", "रसोई का नल ठीक करो।"),
+    ],
+)
+def test_a_task_finds_a_lesson_in_other_forms_of_its_words(book: LessonBook, when: str, task: str, other: str) -> None:
+    assert book.add(Lesson(kind="rule", text="B.", when=when, origin="told")).lesson is not None
+    assert [lesson.when for lesson in book.recall(task)] == [when]
+    assert book.recall(other) == []
+
+
+@pytest.mark.req("D5")
+@pytest.mark.fast_cases(1)
 def test_the_one_related_among_fifty_is_first(book: LessonBook) -> None:
     things = ["oven", "kettle", "violin", "glacier", "tractor", "lantern", "passport", "orchid", "compass", "saddle"]
     for i in range(50):

@@ -25,6 +25,25 @@ def test_the_forms_of_a_word_have_one_stem(forms: tuple[str, ...]) -> None:
     assert len({stem(form) for form in forms}) == 1
 
 
+@pytest.mark.parametrize(
+    ("forms", "other"),
+    [
+        ("доставка доставку доставки доставить", "договор"),
+        ("етикетка етикетки етикеток", "етика"),
+        ("παραγγελία παραγγελίας παραγγελιών", "παράθυρο"),
+        ("रिपोर्ट रिपोर्टें", "रिश्ता"),
+        ("تقرير تقريرا", "تقدير"),
+    ],
+)
+def test_the_endings_of_a_word_in_other_scripts_do_not_count(forms: str, other: str) -> None:
+    assert len(set(tokens(forms))) == 1
+    assert not set(tokens(forms)) & set(tokens(other))
+
+
+def test_a_number_in_other_digits_counts_whole() -> None:
+    assert len(set(tokens("١٢٣٤٥٦ ١٢٣٤٥٧"))) == 2
+
+
 def test_an_identifier_counts_whole_and_by_its_parts() -> None:
     assert tokens("list_busy") == ["list_busy", "list", "busi"]
     assert tokens("getUserName")[0] == "getusername"
