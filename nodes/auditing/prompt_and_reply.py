@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast, get_args
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, FunctionMessage, HumanMessage, ToolMessage
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.memory import finding_of
@@ -70,12 +70,22 @@ def transcript_in(given: Any) -> list[AnyMessage]:
     found = given.get("messages") if isinstance(given, Mapping) else given
     if not found or not (messages := as_messages(found)):
         raise ValueError(f"There is no transcript: pass the messages of a run, got {given!r:.200}")
-    return [part for message in messages for part in _with_blocks_as_messages(message)]
+    parts = [part for message in messages for part in _in_langchains_form(message)]
+    names = {call["id"]: call["name"] for part in parts if isinstance(part, AIMessage) for call in part.tool_calls}
+    return [
+        part.model_copy(update={"name": names.get(part.tool_call_id)})
+        if isinstance(part, ToolMessage) and part.name is None
+        else part
+        for part in parts
+    ]
 
 
-def _with_blocks_as_messages(message: AnyMessage) -> list[AnyMessage]:
+def _in_langchains_form(message: AnyMessage) -> list[AnyMessage]:
     """A message in LangChain's form. In Anthropic's API, calls and results are blocks, and a result is in the user's
-    role, where it would count as the user's words."""
+    role, where it would count as the user's words. OpenAI's old functions have a message of their own.
+    """
+    if isinstance(message, FunctionMessage):
+        return [ToolMessage(message.content, id=message.id, name=message.name, tool_call_id=message.name)]
     blocks = [block for block in message.content if isinstance(block, dict)]
     used = [block for block in blocks if block.get("type") == "tool_use" and isinstance(block.get("input"), dict)]
     if used and isinstance(message, AIMessage) and not (message.tool_calls or message.invalid_tool_calls):
