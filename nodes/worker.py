@@ -63,9 +63,9 @@ class CallBudget(BaseCallbackHandler):
         """Count a model call before it is made, or refuse it."""
         if self._tokens is not None and self.meter.spent.total >= self._tokens:
             raise WorkerError("the token budget was spent before it had an answer")
-        # An agent's calls for reflections or judges are not steps. Under `json` its decisions are tagged `nostream`
-        # too.
-        if "nostream" in (kwargs.get("tags") or ()) and kwargs.get("name") != "decision":
+        # An agent's calls for reflections or judges are not steps. Its decisions, and its fallback's answer, may be
+        # tagged `nostream` too.
+        if "nostream" in (kwargs.get("tags") or ()) and kwargs.get("name") not in ("decision", "fallback"):
             return
         with self._lock:  # a worker may make several calls at once
             self.taken += 1

@@ -188,6 +188,21 @@ def test_each_of_many_model_calls_that_end_at_the_same_time_is_counted(made, all
     assert outcome.usage.calls == len(model.asked)
 
 
+@pytest.mark.req("F9")
+@pytest.mark.parametrize("held", [False, True])
+def test_the_answer_of_an_agents_fallback_is_a_step_whether_or_not_it_is_streamed(made, held):
+    fallback = RoleModel([say("yes")])
+    agent = create_reflexion_agent(
+        RoleModel([call("none"), say("no")]),
+        fallback=fallback,
+        hold_answers=held,
+        limits=Limits(max_steps=1, decision_retries=0),
+    )
+    limits = {"max_steps": 1, "max_attempts": 1}
+    outcome = made(agent, [right], limits=limits).invoke({"messages": [("user", "Is it so?")]})["outcome"]
+    assert (outcome.stop_reason, fallback.asked) == ("max_attempts", [])
+
+
 @pytest.mark.req("J5")
 def test_a_function_may_give_a_message_a_number_or_a_value(made):
     class Found(BaseModel):
