@@ -98,6 +98,24 @@ def test_a_word_in_anothers_place_makes_another_lesson_and_no_opposite(one: str,
 @pytest.mark.parametrize(
     ("one", "other"),
     [
+        ("Gib das Datum immer mit dem Schlüssel an.", "Gib das Datum immer mit dem Präfix an."),
+        ("Vérifie la clé avant chaque envoi.", "Vérifie la fenêtre avant chaque envoi."),
+        ("Zaokrąglij cenę do złotego przed sumą.", "Zaokrąglij wagę do złotego przed sumą."),
+        ("Prüfe die Übersetzung vor dem Versand.", "Prüfe die Übersicht vor dem Versand."),
+        ("Проверяй паспорт клиента.", "Не проверяй паспорт клиента."),
+        ("Pasa la fecha al calendario.", "No pasa la fecha al calendario."),
+        ("Give the calendar a date.", "Give the calendar no date."),
+    ],
+)
+def test_a_word_with_an_accent_or_a_no_makes_another_lesson(one: str, other: str) -> None:
+    assert not same(one, other)
+    assert not same(other, one)
+
+
+@pytest.mark.req("F6")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
         (
             "Prüfe für jede Buchung die Zeitzone, wenn Räume fehlen.",
             "Wenn Räume fehlen, prüfe für jede Buchung die Zeitzone.",

@@ -13,7 +13,7 @@ from collections.abc import Sequence, Set
 from functools import cached_property
 
 from langgraph_reflexion.text import lazy_pattern
-from langgraph_reflexion.text.tokens import UNSPACED, characters, fold, stem, tokens, word_set
+from langgraph_reflexion.text.tokens import LETTERS, UNSPACED, characters, fold, normalize, stem, tokens, word_set
 
 SAME = 0.84
 """Lowest share of common words in two texts that may say the same: benchmarks/gates.py, tuning half."""
@@ -47,7 +47,7 @@ _PREFACE = lazy_pattern(
 _NEGATING = word_set("avoid instead rather")
 """Words of a negation. They do not count as content, because `_NEGATION` finds them."""
 
-_DECISIVE_WORDS = word_set("up down in out on off over under from both either neither only")
+_DECISIVE_WORDS = word_set("up down in out on off over under from both either neither only no")
 """Stop words that change what a sentence advises."""
 
 _OPTIONAL_CHARACTERS = frozenset("先再要时则须应该并且得之前后以请会需还")
@@ -158,6 +158,8 @@ def same(a: str, b: str) -> bool:
         return True
     if first.choices != second.choices:
         return False
+    if _foreign(a) != _foreign(b):
+        return False
     left, right = _content(a), _content(b)
     only_left, only_right = left.keys() - right.keys(), right.keys() - left.keys()
     if (only_left and only_right) or _dice(left, right) < SAME:
@@ -231,6 +233,11 @@ def _content(text: str) -> Counter[str]:
     bigrams."""
     words = (word for word in tokens(text) if word.isascii() and word not in _NEGATING)
     return Counter([*words, *(characters(text) - _OPTIONAL_CHARACTERS)])
+
+
+def _foreign(text: str) -> list[str]:
+    """The words with letters that English does not have. One of them may be what two lessons differ in."""
+    return sorted(word for word in re.findall(f"[{LETTERS}]+", normalize(text)) if not word.isascii())
 
 
 def _dice(left: Counter[str], right: Counter[str]) -> float:
