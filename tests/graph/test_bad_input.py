@@ -403,6 +403,7 @@ def test_an_unknown_field_of_the_context_is_named() -> None:
 CODE = """
 from langgraph_reflexion import Context, ReflexionMiddleware, after_run, create_reflexion_agent, create_trial_graph
 from langgraph_reflexion.checks import all_of, exact, llm_judge
+from langgraph_reflexion.testing import ScriptedModel
 
 class Mine(Context):
     team: str = ""
@@ -424,6 +425,7 @@ after_run(42)  # wrong
 ReflexionMiddleware(reflector=42)  # wrong
 all_of("1")  # wrong
 llm_judge(42)  # wrong
+ScriptedModel(["hello"]).bind_tools([search]).invoke("hello").calls  # wrong
 from langgraph_reflexion import create_reflection_agent  # wrong
 """
 

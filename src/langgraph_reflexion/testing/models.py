@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from langchain_core.embeddings import Embeddings
-from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
@@ -82,7 +82,9 @@ class Double(BaseChatModel):
         return [("model_name", self.model_name)]
 
     @override
-    def bind_tools(self, tools: Sequence[Any], *, tool_choice: str | None = None, **kwargs: Any) -> Runnable[Any, Any]:
+    def bind_tools(
+        self, tools: Sequence[Any], *, tool_choice: str | None = None, **kwargs: Any
+    ) -> Runnable[LanguageModelInput, AIMessage]:
         """Bind tools, as for any chat model."""
         specs = [convert_to_openai_tool(tool) for tool in tools]
         return self.bind(tools=specs, tool_choice=tool_choice, **kwargs)
