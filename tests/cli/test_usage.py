@@ -92,7 +92,7 @@ def test_a_fault_of_the_package_is_no_wrong_use(monkeypatch):
 
 
 @pytest.mark.parametrize("fault", [KeyError("kind"), ValueError("a broken row")])
-@pytest.mark.parametrize("argv", [["memory", "stats"], ["memory", "runs"], ["notebook", "rules"], ["profile", "list"]])
+@pytest.mark.parametrize("argv", [["memory", "stats"], ["memory", "runs"], ["notebook", "list"], ["profile", "list"]])
 def test_a_fault_of_a_store_is_no_wrong_use(monkeypatch, argv, fault):
     FaissStore("lessons.db").close()
     monkeypatch.setattr(FaissStore, "batch", Mock(side_effect=fault))

@@ -57,14 +57,14 @@ class BookSession(Session):
 
     # ------------------------------------------------------------ looking
 
-    @wrong_values()
     def do_list(self) -> int:
-        found = self.book.lessons(**self.filters)
+        with wrong_values():
+            found = self.book.lessons(**self.filters)
         return self.show_rows(found, LESSON_COLUMNS, [_lesson_row(lesson) for lesson in found])
 
-    @wrong_values()
     def do_search(self) -> int:
-        found = self.book.search(self.args.text, self.args.limit, **self.filters)
+        with wrong_values():
+            found = self.book.search(self.args.text, self.args.limit, **self.filters)
         rows = [(f"{hit.score:.2f}", *_lesson_row(hit.lesson)) for hit in found]
         data = [{"score": round(hit.score, 4), "lesson": hit.lesson} for hit in found]
         return self.show_rows(data, ("SCORE", *LESSON_COLUMNS), rows)

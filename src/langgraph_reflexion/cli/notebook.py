@@ -34,7 +34,6 @@ class NotebookSession(Session):
         found = self.notebook.recent(EVERY)
         return [{name: finding[name] for name in finding if name not in INTERNAL} for finding in found]
 
-    @wrong_values()
     def do_list(self) -> int:
         args, book, session = self.args, self.notebook, self.args.session
         found = self.findings()
@@ -43,7 +42,8 @@ class NotebookSession(Session):
             session = self.full_id(session, runs, "run")
         for word, search in ((session, book.by_session), (args.category, book.by_category), (args.tool, book.by_tool)):
             if word is not None:
-                fitting = {finding["id"] for finding in search(word)}
+                with wrong_values():
+                    fitting = {finding["id"] for finding in search(word)}
                 found = [finding for finding in found if finding["id"] in fitting]
         found = found[: args.limit]
         rows = [_finding_row(finding) for finding in found]
