@@ -6,6 +6,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from heapq import merge
 from typing import Any
 
 from langgraph.store.base import SearchOp
@@ -37,8 +38,9 @@ def history(shelf: Shelf, lesson: str) -> Plan[list[Change]]:
         more = yield from shelf.read_some([id for id in wanted if id not in chain])
         chain |= more
         wanted = [id for former in more.values() for id in former.lesson.supersedes]
-    changes = [change for entry in chain.values() for change in entry.evidence.changes]
-    return sorted(changes, key=lambda change: (change.at, change.lesson != lesson))
+    # The changes of each value stay in their order, even if a clock went back.
+    each = [entry.evidence.changes for entry in chain.values()]
+    return list(merge(*each, key=lambda change: (change.at, change.lesson != lesson)))
 
 
 SAMPLE = 1000

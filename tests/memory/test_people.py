@@ -90,6 +90,15 @@ def test_the_history_of_a_named_entry_begins_with_all_its_former_values(book: Le
     assert [change.action for change in former] == ["added", "added", "superseded", "superseded"]
 
 
+@pytest.mark.req("D15")
+def test_the_history_of_a_named_entry_stays_in_order_when_a_clock_goes_back(book: LessonBook, clock: Any) -> None:
+    kept = book.add(a_rule("The orders are kept in SQLite.", kind="project", name="order-base")).lesson
+    for step in (book.approve, lambda id: book.retire(id, "wrong"), book.restore):
+        clock.pass_by(minutes=-1)
+        step(kept.id)
+    assert [change.action for change in book.history(kept.id)] == ["added", "approved", "retired", "restored"]
+
+
 @pytest.mark.req("D15", "D16")
 def test_a_better_wording_that_a_person_retired_stays_retired_when_it_is_learned_again(book: LessonBook) -> None:
     better = "Check a proposed slot against all busy times of the guests."
