@@ -184,12 +184,10 @@ def _undo_change(shelf: Shelf, found: StoredLesson, id: str) -> Plan[list[Change
 
 def _keep_one_value(shelf: Shelf, before: Mapping[str, StoredLesson], now: Mapping[str, StoredLesson]) -> Plan[None]:
     """If former values of a name are live again, supersede all but the newest value that was read, so that a second
-    undo leaves the same one."""
+    undo leaves the same one. If the first one was cut off before this, the second one does it."""
     live = [lesson for id in before if (lesson := now.get(id, before[id]).lesson).name and lesson.status in LIVE]
-    newest = {(lesson.kind, lesson.name): lesson for lesson in live}
-    revived = [lesson for lesson in live if before[lesson.id].lesson.status not in LIVE]
-    for name in dict.fromkeys((lesson.kind, lesson.name) for lesson in revived):
-        yield from shelf.write((yield from shelf.replaced_by(newest[name])))
+    for newest in {(lesson.kind, lesson.name): lesson for lesson in live}.values():
+        yield from shelf.write((yield from shelf.replaced_by(newest)))
 
 
 def _sources_of(change: Change, found: StoredLesson) -> list[Source]:

@@ -213,6 +213,26 @@ def test_undone_twice_since_a_time_a_name_keeps_its_value(book: LessonBook, cloc
     assert book.profile() == [value]
 
 
+@pytest.mark.req("D16", "I7")
+def test_an_undo_that_was_cut_off_leaves_one_live_value_of_a_name_when_it_is_repeated(
+    book_on: Any, interrupted: Any
+) -> None:
+    def die() -> None:
+        raise RuntimeError("the process dies")
+
+    book = book_on(interrupted)
+    short, _ = (
+        added(book, rule(f"The user prefers {length} answers.", kind="preference", name="answers"))
+        for length in ("short", "long")
+    )
+    replaced = last(book, short, "superseded")
+    interrupted.after = die
+    with pytest.raises(RuntimeError):
+        book.undo(replaced)
+    book.undo(replaced)
+    assert [lesson.id for lesson in book.profile()] == [short]
+
+
 @pytest.mark.req("D16", "D20")
 def test_a_name_that_a_known_lesson_gets_has_no_other_live_value(book: LessonBook) -> None:
     short = added(book, rule("The user prefers short answers.", "r1", kind="preference", name="answers"))
