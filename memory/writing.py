@@ -328,7 +328,7 @@ def _update(old: Lesson, new: Lesson, now: datetime, approved: bool) -> dict[str
         update["trigger"] = old.trigger.model_copy(update={"tool": None})
     if old.topic and new.topic and old.topic != new.topic:
         update["topic"] = None  # it was learned from tasks of two topics, so it holds for any
-    if old.expires_at is not None and old.expires_at <= now:
+    if old.expires_at is not None and old.expires_at <= now and new.expires_at != old.expires_at:
         update["expires_at"] = new.expires_at
     return update
 
@@ -370,11 +370,11 @@ def _consequences(shelf: Shelf, found: StoredLesson, items: Mapping[str, Item], 
     """The writes to other lessons that follow from a new one. They go into its batch, so a crash leaves all or none."""
     new, ops = found.lesson, list[Op]()
     for key, old in (yield from shelf.read_some([*new.supersedes, *opposites])).items():
-        if key in new.supersedes:
+        if key not in new.supersedes:
+            ops += _opposition(shelf, found, [old])
+        elif old.lesson.status in LIVE:  # one that was set aside stays so
             why = f"{new.id} takes its place"
             ops += shelf.change_ops(old, "superseded", "superseded", by="writer", why=why, run=run_of(new))
-        else:
-            ops += _opposition(shelf, found, [old])
     live = sum(is_live(item) for key, item in items.items() if key not in new.supersedes)
     if live >= shelf.policy.max_kept:
         ops += yield from _evictions(shelf, found, run_of(new))

@@ -359,6 +359,26 @@ def test_a_lesson_learned_again_after_it_expired_is_fresh(store: BaseStore, book
     assert book.recall("propose a slot for the meeting that is not busy")
 
 
+def test_a_lesson_that_expired_before_it_was_added_is_written_once(book: LessonBook, clock: Any) -> None:
+    past = clock() - timedelta(days=1)
+    for action in ("added", "unchanged"):
+        written = book.add(a_rule(expires_at=past, sources=["r1"]))
+        assert (written.action, written.lesson.version) == (action, 1)
+    assert [change.action for change in book.history(written.lesson.id)] == ["added"]
+
+
+@pytest.mark.req("D15", "D25")
+def test_a_value_that_was_set_aside_stays_so_when_another_lesson_replaces_it(book: LessonBook) -> None:
+    texts = ("The orders are kept in MySQL.", "The orders are kept in SQLite.")
+    facts = [a_rule(text, kind="project", name="order-base") for text in texts]
+    ids = [book.add(facts[0]).lesson.id, book.add(facts[1], foreign=[facts[1].text]).lesson.id]
+    book.retire(ids[0], "wrong")
+    book.add(a_rule("The orders are kept in DuckDB.", kind="project", name="order-base", supersedes=ids))
+    for fact in facts:
+        book.add(fact)
+    assert [book.get(id).status for id in ids] == ["retired", "quarantined"]
+
+
 @pytest.mark.req("D15")
 @pytest.mark.slow
 def test_a_lesson_that_is_taught_again_and_again_keeps_a_bounded_record(book_on: Any, clock: Any) -> None:
