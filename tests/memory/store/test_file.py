@@ -109,6 +109,17 @@ def test_deleted_data_is_in_neither_the_file_nor_its_log_once_it_is_settled(path
         assert not [file for file in path.parent.iterdir() if b"private" in file.read_bytes()]
 
 
+def test_deleted_data_is_also_gone_from_where_it_was_before_its_row_moved_to_another_page(path: Path) -> None:
+    with FaissStore(path) as store:
+        for many in (60, 190):  # the rows grow, so the pages that held them are split
+            for key in range(20):
+                store.put(NS, str(key), {"text": "private " * many})
+        for key in range(20):
+            store.put(NS, str(key), {"text": "public"})
+        store.settle()
+        assert b"private" not in path.read_bytes()
+
+
 def test_a_relative_path_stays_where_it_was_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("here", "there"):
         (tmp_path / folder).mkdir()
