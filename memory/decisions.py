@@ -191,9 +191,9 @@ def _keep_one_value(shelf: Shelf, before: Mapping[str, StoredLesson], now: Mappi
 
 
 def _sources_of(change: Change, found: StoredLesson) -> list[Source]:
-    """The runs that count for a lesson only because of this merge."""
+    """The runs that count for a lesson only because this change merged what they taught, or restored it for that."""
     others = {known.run for known in found.evidence.standing if known != change}
-    alone = change.action == "merged" and change.run is not None and change.run not in others
+    alone = change.action in ("merged", "restored") and change.run is not None and change.run not in others
     return [source for source in found.evidence.sources if alone and source["source"] == change.run]
 
 

@@ -198,6 +198,19 @@ def test_an_undone_run_that_taught_a_retired_lesson_is_none_of_its_sources(book:
     assert (now(book, id).status, now(book, id).sources) == ("candidate", ["r1"])
 
 
+@pytest.mark.req("D15")
+def test_a_run_for_which_a_lesson_came_back_is_none_of_its_sources_when_that_is_undone(book_on: Any) -> None:
+    store = InMemoryStore()
+    small, book = book_on(store, max_kept=1), book_on(store)
+    id = added(small, rule(SLOT, "r1"))
+    small.approve(added(book, rule(PAGE, "r2")))
+    added(small, rule("Read the units of a table first.", "r2"))
+    assert now(book, id).status == "retired", "to make room"
+    assert added(book, rule(SLOT, "r3")) == id
+    book.undo(last(book, id, "restored"))
+    assert (now(book, id).status, now(book, id).sources) == ("retired", ["r1"])
+
+
 @pytest.mark.req("D15", "D20")
 def test_undone_twice_since_a_time_a_name_keeps_its_value(book: LessonBook, clock: Any) -> None:
     ids = []
