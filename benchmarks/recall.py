@@ -15,6 +15,8 @@ label `# Input`, 600 characters) were written for `statements` and `--long`:
   it, but we saw its results when we changed `ASSUMED`, `MIN_SCORE` and `MAX_UNSHARED`.
   `new` asks about another instance, `new words` in very different words, `new short` in two or three words, `new long`
   with a document, `new languages` in German, Spanish, Chinese and Japanese, `new failures` after a tool failed.
+- `alphabets tune`, `alphabets`: short requests with other forms of a lesson's words: the first part in Russian, Arabic
+  and Hindi, on which `ROOT` was chosen, the other in Russian, Ukrainian, Greek, Arabic and Hebrew.
 - `code`, `shop`, `chores`, `tickets`: four books, each for one kind of task, so that all its lessons share a template.
   `same` uses the words of a lesson's `when`, `words` says the same in other words. No constant was set on them.
 
@@ -52,7 +54,7 @@ from langgraph_reflexion.text.literals import fingerprint
 
 DATA = Path(__file__).parent / "data"
 ALIKE = "code_", "shop_", "chores_", "tickets_"
-SETS = "", "fresh_", "messy_", "long_", "rooms_", "new_", *ALIKE
+SETS = "", "fresh_", "messy_", "long_", "rooms_", "new_", "alphabets_", *ALIKE
 _CJK = r"\u3040-\u30ff\u3400-\u9fff"
 """Japanese and Chinese, which set no spaces between words."""
 Ranker = Callable[[str], list[tuple[str, float]]]

@@ -50,6 +50,15 @@ def test_a_list_of_rooms_in_front_of_a_task_hides_no_lesson() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.req("D5")
+def test_a_request_in_another_alphabet_finds_its_lesson_by_other_forms_of_its_words() -> None:
+    for figure in benchmark("recall").measured("alphabets_"):
+        if figure.who == "book":
+            assert figure.first >= 0.6
+            assert figure.false == 0
+
+
+@pytest.mark.slow
 @pytest.mark.req("D2", "D20")
 def test_hardly_any_lessons_are_merged_or_linked_that_say_different_things() -> None:
     gates = benchmark("gates")

@@ -84,6 +84,26 @@ def test_chinese_tasks_find_chinese_lessons(book: LessonBook) -> None:
 
 
 @pytest.mark.req("D5")
+@pytest.mark.parametrize(
+    ("when", "task", "other"),
+    [
+        ("перевод инструкции", "Переведи инструкцию к пылесосу.", "Какая завтра погода в Перми?"),
+        ("пошук причини збою сервера", "Знайди причину збою сервера.", "Порадь рецепт вареників."),
+        ("σύγκριση τιμών εισιτηρίων", "Σύγκρινε τις τιμές των εισιτηρίων.", "Ποιος έγραψε το μυθιστόρημα;"),
+        ("حجز قاعة اجتماعات", "احجز قاعة الاجتماعات غدا.", "من كتب هذه الرواية؟"),
+        ("टिकटों की कीमत की तुलना", "दो टिकट की कीमतों की तुलना बताओ।", "कल मौसम कैसा रहेगा?"),
+    ],
+    ids=["Russian", "Ukrainian", "Greek", "Arabic", "Hindi"],
+)
+def test_a_task_with_other_forms_of_its_words_finds_a_lesson(
+    book: LessonBook, when: str, task: str, other: str
+) -> None:
+    assert book.add(a_rule(SLOT, when=when)).action == "added"
+    assert texts(book.recall(task)) == [SLOT]
+    assert book.recall(other) == []
+
+
+@pytest.mark.req("D5")
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("when", "task", "other"),
