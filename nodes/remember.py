@@ -97,16 +97,14 @@ def remember_success(parts: Parts, state: State, config: RunnableConfig, book: L
     """The lessons of a successful run. If it had failures, they include the strategy that worked.
 
     The strategy is the advice after which nothing failed and the answer was accepted, in the first wording that fits
-    other tasks too. There is none if a lesson of the run says it already.
+    other tasks too. There is none if a lesson of the same reflection says it already.
     """
     reflection = _advice_that_worked(parts.memory.policy, state)
     if reflection is None:
         return {}
-    for lesson_id in state["lessons_written"]:
-        get = either(book.get, book.aget, lesson_id)
-        lesson = yield from best_effort(parts, state, "remember", get, writing=True)
-        if lesson is not None and same(lesson.text, reflection.patch_prompt):
-            return {}
+    says_same = any(same(memo.text, reflection.patch_prompt) for memo in reflection.memory_to_write)
+    if says_same and state["lessons_written"]:
+        return {}
     when = next((memo.when for memo in reflection.memory_to_write if memo.when.strip()), "")
     update: Update = {}
     writer = yield from _writer(parts, state, config, book)

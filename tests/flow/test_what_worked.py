@@ -110,17 +110,6 @@ def test_a_plan_that_the_rule_of_the_same_reflection_says_is_not_kept_twice(run)
     assert kept(store) == [("rule", PLAN)]
 
 
-@pytest.mark.req("D9", "D4")
-def test_a_plan_is_kept_if_its_rule_is_refused_although_the_run_has_left_another_lesson(run):
-    store, plan = InMemoryStore(), "Avoid room 4412, and list the busy times of every guest."
-    other = "Write to every guest before you choose an hour."
-    first, second = ([{"kind": "rule", "text": text, "when": "", "tags": []}] for text in (other, plan))
-    reflections = [reflection("Ask the guests.", memory_to_write=first), reflection(plan, memory_to_write=second)]
-    model = RoleModel([say("9:00"), say("10:00"), say("11:00")], reflections)
-    run(model, checks=[until_eleven], store=store, task="Plan an hour in room 4412.")
-    assert kept(store) == [("rule", other), ("strategy", "and list the busy times of every guest.")]
-
-
 @pytest.mark.req("D9", "D8")
 @pytest.mark.parametrize(
     "settings",
