@@ -97,13 +97,10 @@ def remember_success(parts: Parts, state: State, config: RunnableConfig, book: L
     """The lessons of a successful run. If it had failures, they include the strategy that worked.
 
     The strategy is the advice after which nothing failed and the answer was accepted, in the first wording that fits
-    other tasks too. There is none if a lesson of the same reflection says it already.
+    other tasks too.
     """
     reflection = _advice_that_worked(parts.memory.policy, state)
     if reflection is None:
-        return {}
-    says_same = any(same(memo.text, reflection.patch_prompt) for memo in reflection.memory_to_write)
-    if says_same and state["lessons_written"]:
         return {}
     when = next((memo.when for memo in reflection.memory_to_write if memo.when.strip()), "")
     update: Update = {}

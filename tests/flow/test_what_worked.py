@@ -101,15 +101,6 @@ def test_a_strategy_stands_next_to_the_rule_of_the_same_reflection(run):
     assert [one.when for one in LessonBook(store).lessons()] == ["planning an hour"] * 2
 
 
-@pytest.mark.req("D9", "D4")
-def test_a_plan_that_the_rule_of_the_same_reflection_says_is_not_kept_twice(run):
-    store = InMemoryStore()
-    memo = {"kind": "rule", "text": PLAN, "when": "planning an hour", "tags": []}
-    plan = reflection(PLAN, memory_to_write=[memo])
-    run(RoleModel([say("10:00"), say("11:00")], [plan]), checks=[until_eleven], store=store)
-    assert kept(store) == [("rule", PLAN)]
-
-
 @pytest.mark.req("D9", "D8")
 @pytest.mark.parametrize(
     "settings",
