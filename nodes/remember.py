@@ -54,9 +54,7 @@ def remember(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update
     """
     failure, written, quarantined = cast("Failure", state["failure"]), list[str](), set[str]()
     update: Update = {"progress": {"node": "remember", "lessons": written}}
-    if (
-        len(state["reflections"]) == state["tally"]["remembered"]
-    ):  # a known lesson replaced it, or it could not be parsed
+    if len(state["reflections"]) == state["tally"]["remembered"]:  # a known lesson replaced it, or it was unreadable
         return update
     reflection, book = state["reflections"][-1], parts.memory.book(state, config, writing=True)
     writer = yield from _writer(parts, state, config, book)

@@ -53,12 +53,12 @@ EDGE = rf"(?-i:\b|(?<={_OTHER_SCRIPT})(?=[0-9A-Za-z_])|(?<=[0-9A-Za-z_])(?={_OTH
 """The edge of a word, also beside a letter of another script, where `\\b` does not match."""
 
 STEM_LETTERS = 4
-"""How many letters count of a word with letters that English does not have: in most languages, the start of a word is the
-same in all its forms.
+"""How many letters count of a word with letters that English does not have: in most languages, they stay the same in
+all its forms.
 
 Of 78 tasks in Russian, Ukrainian, Greek, Arabic and Hebrew, on which it was not chosen (`alphabets` in
-`benchmarks/recall.py`), 69 % are shown the right lesson first, 56 % if five letters count, and 13 % if all do. No task that
-no lesson fits is shown one.
+`benchmarks/recall.py`), 69 % are shown the right lesson first. If five letters count, it is 56 %, and 13 % if all do.
+No task that fits no lesson is shown one.
 """
 
 MARKS = r"\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u0652\u0900-\u0963\u0966-\u0dff"
