@@ -8,7 +8,9 @@ from typing import NamedTuple
 from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
+from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.budget import new_failure
+from langgraph_reflexion.nodes.check import convert_for_review
 from langgraph_reflexion.nodes.host import emit_failure
 from langgraph_reflexion.nodes.models.prompt import failure_number, with_failure_turn, with_failures
 from langgraph_reflexion.nodes.models.transcript import answer_of, bounded, call_text, fenced, media_blocks, readable
@@ -48,8 +50,13 @@ class FinishedCall(NamedTuple):
     observed: ObservedCall
 
 
-def observe(parts: Parts, state: State, config: RunnableConfig) -> Update:
-    """The failure of this turn, if any, and the loop detector's trail with this turn added."""
+def observe(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
+    """The failure of this turn or its direct answer, if any, and the loop detector's trail with this turn added."""
+    update = _read_results(parts, state, config)
+    return update | (yield from convert_for_review(parts, with_update(state, update), config))
+
+
+def _read_results(parts: Parts, state: State, config: RunnableConfig) -> Update:
     turn, answers = last_turn_anywhere(state["messages"])
     if turn is None:
         return {"progress": {"node": "observe", "results": 0, "failures": []}}

@@ -43,7 +43,7 @@ class SelfCheck(BaseModel):
 def observe_and_self_check(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     """Observe the turn's calls and, if it is time, add a self-check."""
     budget = parts.budget
-    update = observe(parts, state, config)
+    update = yield from observe(parts, state, config)
     after = with_update(state, update)
     if not _is_due(budget.limits.inline_every, state, update) or after["decision"] is not None or state["handoffs"]:
         return update

@@ -110,6 +110,25 @@ async def test_a_person_reviews_the_value_that_is_returned(method):
 
 
 @pytest.mark.req("E3")
+def test_a_person_reviews_the_value_of_a_tools_direct_answer_that_is_returned():
+    from langchain_core.tools import tool
+
+    @tool(return_direct=True)
+    def clock() -> str:
+        """Tell the time."""
+        return "eleven"
+
+    model = RoleModel(call("clock"), other=[{"hour": 11}, {"hour": 12}])
+    settings = {"response_format": Slot, "checks": [human_review()], "checkpointer": InMemorySaver()}
+    agent = create_reflexion_agent(model, [clock], **settings)
+    paused = agent.invoke(TASK, THREAD)
+    assert paused["__interrupt__"][0].value["answer"] == '{"hour": 11}'
+    result = agent.invoke(Command(resume=True), THREAD)
+    assert result["structured_response"] == Slot(hour=11)
+    assert result["outcome"].usage.calls == len(model.asked) == 2
+
+
+@pytest.mark.req("E3")
 def test_an_answer_that_cannot_be_converted_is_not_converted_again():
     model = RoleModel(say("Eleven is free."), reflection("Say the hour."), other=[{"hour": "eleven"}, {"hour": 11}])
     settings = {"response_format": Slot, "checks": [human_review()], "checkpointer": InMemorySaver()}
