@@ -18,7 +18,7 @@ from typing import Any, NotRequired
 from typing_extensions import TypedDict
 
 from langgraph_reflexion.schemas import Signal
-from langgraph_reflexion.text.tokens import tokens
+from langgraph_reflexion.text.tokens import whole_words
 
 
 class Search(TypedDict):
@@ -279,11 +279,11 @@ def _query(turn: Sequence[ObservedCall]) -> tuple[list[str], list[str]]:
         if not isinstance(value, str):
             names.add(f"{path}={value}")
             continue
-        words.update(tokens(value))
+        words.update(whole_words(value))
         # The first word of a sentence has a capital anyway.
         for at, word in enumerate(_WORD.findall(value)):
             if any(char.isdigit() or (char.isupper() and at > 0) for char in word):
-                names.update(tokens(word))
+                names.update(whole_words(word))
     if len(words) + len(names) > MAX_WORDS:
         return [], []
     return sorted(words), sorted(names)

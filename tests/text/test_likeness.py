@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langgraph_reflexion.text.likeness import likeness, opposed, same
+from langgraph_reflexion.text.likeness import in_common, likeness, opposed, same
 
 TWO_SOURCES = "Look up the inventor in two sources, and compare the dates."
 
@@ -174,3 +174,17 @@ def test_an_opening_before_the_advice_makes_no_other_lesson(one: str, other: str
 def test_a_negation_before_the_advice_counts(one: str, other: str) -> None:
     assert not same(one, other)
     assert not same(other, one)
+
+
+@pytest.mark.req("D2")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Проверь номер заказа.", "Проверь номер заказчика."),
+        ("Überprüfe jede Adresse.", "Übersetze jede Adresse."),
+        ("Προσθέστε τον λογαριασμό.", "Προσφέρετε τον λογαριασμό."),
+    ],
+)
+def test_words_in_another_alphabet_that_begin_alike_are_not_the_same(one: str, other: str) -> None:
+    assert likeness(one, other) < 0.8
+    assert in_common([one, other]) not in (one[:-1], other[:-1])

@@ -41,6 +41,11 @@ def test_the_endings_of_a_word_with_other_letters_than_english_do_not_count(form
     assert not set(tokens(forms)) & set(tokens(other))
 
 
+@pytest.mark.parametrize(("word", "other"), [("Cancún", "canc"), ("communiqué", "comm"), ("10000руб", "10002руб")])
+def test_a_start_that_english_could_have_is_not_all_that_counts_of_a_word(word: str, other: str) -> None:
+    assert not set(tokens(word)) & set(tokens(other))
+
+
 def test_a_number_in_other_digits_counts_whole() -> None:
     assert len(set(tokens("١٢٣٤٥٦ ١٢٣٤٥٧"))) == 2
 

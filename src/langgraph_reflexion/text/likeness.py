@@ -13,7 +13,7 @@ from collections.abc import Sequence, Set
 from functools import cached_property
 
 from langgraph_reflexion.text import lazy_pattern
-from langgraph_reflexion.text.tokens import LETTERS, UNSPACED, characters, fold, normalize, stem, tokens, word_set
+from langgraph_reflexion.text.tokens import LETTERS, UNSPACED, characters, fold, normalize, stem, whole_words, word_set
 
 SAME = 0.84
 """Lowest share of common words in two texts that may say the same: benchmarks/gates.py, tuning half."""
@@ -99,7 +99,7 @@ class Advice:
     @cached_property
     def words(self) -> Counter[str]:
         """The content words and the letters, with how often each occurs."""
-        return Counter([*(word for word in tokens(self.text) if word not in _NEGATING), *self.choices])
+        return Counter([*(word for word in whole_words(self.text) if word not in _NEGATING), *self.choices])
 
     @cached_property
     def negated(self) -> dict[str, bool]:
@@ -107,9 +107,9 @@ class Advice:
         negated: dict[str, bool] = {}
         for clause in _CLAUSE.split(self.text):
             negation = _NEGATION.search(clause)
-            for word in tokens(clause[: negation.start()] if negation else clause):
+            for word in whole_words(clause[: negation.start()] if negation else clause):
                 negated.setdefault(word, False)
-            for word in tokens(clause[negation.end() :]) if negation else ():
+            for word in whole_words(clause[negation.end() :]) if negation else ():
                 negated[word] = True
         return negated
 
@@ -130,10 +130,10 @@ class Advice:
         if found is None:
             return None
         head, tail = self.text[: found.start()], self.text[found.end() :]
-        if "," in tail and not tokens(head):  # `Before you do that, do this`
+        if "," in tail and not whole_words(head):  # `Before you do that, do this`
             tail, _, head = tail.partition(",")
         reverse = found.group().lower() == "after" or (found.group(2) is not None and "前" in found.group())
-        first, last = set(tokens(head)), set(tokens(tail))
+        first, last = set(whole_words(head)), set(whole_words(tail))
         return (last, first) if reverse else (first, last)
 
 
@@ -174,11 +174,11 @@ def same(a: str, b: str) -> bool:
 
 def in_common(texts: Sequence[str]) -> str:
     """The words of the first text that all of them have, in its order and with its stop words between them."""
-    shared = set.intersection(*(set(tokens(text)) for text in texts))
+    shared = set.intersection(*(set(whole_words(text)) for text in texts))
     kept: list[str] = []
     waiting: list[str] = []
     for word in texts[0].split():
-        content = tokens(word)
+        content = whole_words(word)
         if not content:
             waiting.append(word)
             continue
@@ -231,7 +231,7 @@ def _as_advice(text: str | Advice) -> Advice:
 def _content(text: str) -> Counter[str]:
     """The content words or, in a script without spaces, single characters, whose order is freer than that of
     bigrams."""
-    words = (word for word in tokens(text) if word.isascii() and word not in _NEGATING)
+    words = (word for word in whole_words(text) if word.isascii() and word not in _NEGATING)
     return Counter([*words, *(characters(text) - _OPTIONAL_CHARACTERS)])
 
 
@@ -258,7 +258,7 @@ def _clauses(text: str) -> list[list[str]]:
     found = []
     for clause in _CLAUSE.split(text):
         unspaced = characters(clause) - _OPTIONAL_CHARACTERS
-        words = [word for word in tokens(clause) if word.isascii() and word not in _NEGATING]
+        words = [word for word in whole_words(clause) if word.isascii() and word not in _NEGATING]
         found.append(words + [character for character in clause if character in unspaced])
     return [clause for clause in found if clause]
 

@@ -72,6 +72,8 @@ _PUNCTUATION = re.compile(r"[^\w\s]")
 _WIDE_LETTERS = re.compile(r"[^\W\d_\x00-\u024f]+")
 _ARTICLE = re.compile(r"^(?:[وفبك]?ال|لل)(?=\w{3})")
 """The Arabic article, with the prepositions that are written together with it."""
+_START = re.compile(rf"[\x00-\x7f]{{{STEM_LETTERS},}}.|.{{{STEM_LETTERS}}}")
+"""Four letters, or more up to the first that English does not have: `canc` of `Cancún` would be an English word."""
 _VOWEL = re.compile(r"[aeiouy]")
 _ESCAPED = lazy_pattern(r"\\{1,8}(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[nrt])")
 """Escapes of JSON, also of JSON within JSON."""
@@ -103,6 +105,11 @@ def tokens(text: str, of_piece: Callable[[str], list[str]] = tokens_of_piece) ->
     for piece in _PIECE.findall(text if text.isascii() else unicodedata.normalize("NFKC", text)):
         found += of_piece(piece)
     return found
+
+
+def whole_words(text: str) -> list[str]:
+    """The tokens of a text with all letters of foreign words, to tell apart two that only begin alike."""
+    return tokens(text, _whole_piece)
 
 
 def function_words(text: str) -> frozenset[str]:
@@ -179,6 +186,10 @@ def count_tokens(text: str) -> int:
     return math.ceil(max(len(words), letters / 4.5) + 1.2 * unspaced + 0.6 * marks + 0.3 * wide)
 
 
+def _whole_piece(piece: str) -> list[str]:
+    return tokens_of_piece(piece) if piece.isascii() or _NO_SPACES.search(piece) else [piece.casefold()]
+
+
 def _tokens_of_part(part: str) -> list[str]:
     if part.isascii():
         return _token_of(part)
@@ -194,7 +205,11 @@ def _token_of(word: str) -> list[str]:
         word = _CONTRACTION.sub("", word)
     if not word or word in STOP_WORDS or (len(word) == 1 and word.isalpha() and word.isascii()):
         return []
-    return [stem(word) if word.isascii() or word.isdecimal() else _ARTICLE.sub("", word)[:STEM_LETTERS]]
+    if word.isascii() or word.isdecimal():
+        return [stem(word)]
+    word = _ARTICLE.sub("", word)
+    start = _START.match(word)
+    return [start[0] if start else word]
 
 
 def _bigrams(run: str) -> list[str]:

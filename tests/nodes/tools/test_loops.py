@@ -325,3 +325,9 @@ def test_one_new_result_next_to_known_ones_is_progress():
     page = "The archive holds twelve folders."
     turns = [[search(day, page), search(f"{day} two", f"news {day} of the day")] for day in ("a1", "b2", "c3", "d4")]
     assert kinds(*turns) == [None] * 4
+
+
+@pytest.mark.req("A6")
+def test_searches_for_words_in_another_alphabet_that_begin_alike_are_not_reworded():
+    cities = ["Новосибирска", "Новокузнецка", "Новороссийска", "Новгорода"]
+    assert kinds(*(search(f"население {city}", f"О {city} ничего нет") for city in cities)) == [None] * 4
