@@ -141,3 +141,21 @@ def test_a_full_disk_fails_the_put_at_hand_and_nothing_else(path: Path) -> None:
     with FaissStore(path) as store:
         assert len(store.search(NS, limit=5000)) == held
         store.put(NS, "after", {"n": 1})
+
+
+@pytest.mark.slow
+def test_on_a_disk_without_room_for_another_copy_of_the_file_deleted_data_is_overwritten(path: Path) -> None:
+    filled(path)
+    code = (
+        "import os, resource, signal, sys\nfrom langgraph_reflexion import FaissStore\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "store = FaissStore(sys.argv[1])\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(sys.argv[1]), resource.RLIM_INFINITY))\n"
+        "store.delete(('team',), 'k7')\n"
+        "try:\n    store.settle()\nexcept Exception as fault:\n    print(type(fault).__name__, fault)\n"
+        "print(*[name for name in (sys.argv[1], sys.argv[1] + '-wal') if b'word7 ' in open(name, 'rb').read()])\n"
+    )
+    run = [sys.executable, "-W", "ignore", "-c", code, str(path)]
+    said = subprocess.run(run, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
+    assert said[0].startswith("StoreError the store")
+    assert said[1] == ""
