@@ -121,8 +121,11 @@ def convert_for_review(parts: Parts, state: State, config: RunnableConfig) -> Wa
     value, fault = yield from _read_formatted(response_format, parts, state, pending["text"], config, meter)
     if not meter.spent.calls:
         return {}
-    converted = [None if fault else response_format.plain(value), fault]
-    return {"decision": {**pending, "converted": converted}, "tally": parts.budget.tally(state, spent=meter.spent)}
+    update: Update = {"tally": parts.budget.tally(state, spent=meter.spent)}
+    data = None if fault else response_format.saved(value)
+    if fault or data is not None:
+        update["decision"] = {**pending, "converted": [data, fault]}
+    return update
 
 
 def _answer_in(state: State) -> tuple[str, AIMessage | None]:

@@ -112,6 +112,12 @@ class ResponseFormat:
             return value
         return self._adapter.dump_python(value, mode="json")
 
+    def saved(self, value: Any) -> Any:
+        """The value as plain data from which `validate` makes an equal value, or None if there are none."""
+        dump = None if self._adapter is None else self._adapter.dump_python
+        data = value if dump is None else dump(value, mode="json", by_alias=True, round_trip=True, warnings=False)
+        return data if self.validate(data) == (value, "") else None
+
     def structured(self, model: Model) -> Model | None:
         """The model with its class's structured output. None if it has none."""
         is_model = isinstance(self.type, type) and issubclass(self.type, BaseModel)

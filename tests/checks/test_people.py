@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field, computed_field, field_serializer
 
 from langgraph_reflexion import Limits, Run, Verdict, create_reflexion_agent, create_trial_graph
 from langgraph_reflexion.checks import all_of, first_failing, human_review, llm_judge, rule, weighted
@@ -107,6 +107,43 @@ async def test_a_person_reviews_the_value_that_is_returned(method):
     assert result["structured_response"] == Slot(hour=11)
     assert result["outcome"].answer == "Eleven is free."
     assert result["outcome"].usage.calls == len(model.asked) == 2
+
+
+class Renamed(BaseModel):
+    """A free hour."""
+
+    hour: int = Field(alias="theHour")
+
+
+class Doubled(BaseModel):
+    """A free hour."""
+
+    model_config = ConfigDict(extra="forbid")
+    hour: int
+
+    @computed_field
+    def twice(self) -> int:
+        return 2 * self.hour
+
+
+class Written(BaseModel):
+    """A free hour."""
+
+    hour: int
+
+    @field_serializer("hour")
+    def in_words(self, hour: int) -> str:
+        return f"{hour} o'clock"
+
+
+@pytest.mark.req("E3")
+@pytest.mark.parametrize(("form", "name"), [(Renamed, "theHour"), (Doubled, "hour"), (Written, "hour")])
+def test_a_person_may_review_a_value_whose_data_have_another_form(form, name):
+    model = RoleModel(say("Eleven is free."), other=[{name: 11}] * 3)
+    settings = {"response_format": form, "checks": [human_review()], "checkpointer": InMemorySaver()}
+    agent = create_reflexion_agent(model, **settings)
+    assert "__interrupt__" in agent.invoke(TASK, THREAD)
+    assert agent.invoke(Command(resume=True), THREAD)["structured_response"] == form(**{name: 11})
 
 
 @pytest.mark.req("E3")
