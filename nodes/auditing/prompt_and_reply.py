@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, cast, get_args
 
 from langchain_core.messages import AIMessage, AnyMessage, FunctionMessage, HumanMessage, ToolMessage
@@ -70,14 +71,15 @@ def transcript_in(given: Any) -> list[AnyMessage]:
     found = given.get("messages") if isinstance(given, Mapping) else given
     if not found or not (messages := as_messages(found)):
         raise ValueError(f"There is no transcript: pass the messages of a run, got {given!r:.200}")
-    parts = [part for message in messages for part in _in_langchains_form(message)]
-    names = {call["id"]: call["name"] for part in parts if isinstance(part, AIMessage) for call in part.tool_calls}
-    return [
-        part.model_copy(update={"name": names.get(part.tool_call_id)})
-        if isinstance(part, ToolMessage) and part.name is None
-        else part
-        for part in parts
-    ]
+    names: dict[str | None, str] = {}  # of the latest calls, because some servers use an id again in each turn
+    transcript: list[AnyMessage] = []
+    for part in chain.from_iterable(map(_in_langchains_form, messages)):
+        if isinstance(part, AIMessage):
+            names |= {call["id"]: call["name"] for call in part.tool_calls}
+        elif isinstance(part, ToolMessage) and part.name is None:
+            part = part.model_copy(update={"name": names.get(part.tool_call_id)})
+        transcript.append(part)
+    return transcript
 
 
 def _in_langchains_form(message: AnyMessage) -> list[AnyMessage]:
