@@ -75,7 +75,7 @@ def sentences(task: str, earlier: Sequence[str] = ()) -> list[tuple[str, float]]
     last sentence with a label (`Question: ...`). Without a label it is at one of the ends, or all of a task that is not
     longer than an exercise.
     """
-    text = _read(task)
+    text = _text_to_compare(task)
     if len(task) < LONG_TASK:
         return [(text, 1.0)]
     found: list[tuple[str, bool]] = []
@@ -94,7 +94,7 @@ def sentences(task: str, earlier: Sequence[str] = ()) -> list[tuple[str, float]]
     return [(part, FURTHER ** min(abs(i - request) for request in requests)) for i, (part, _) in enumerate(found)]
 
 
-def _read(task: str, limit: int = READ) -> str:
+def _text_to_compare(task: str, limit: int = READ) -> str:
     """A task, or both ends of a long one, with escapes read if there is JSON in it.
 
     Elsewhere, a backslash may belong to a path or a formula.
@@ -109,7 +109,7 @@ def _unfamiliar(found: Sequence[tuple[str, bool]], earlier: Sequence[str]) -> li
         return list(found)
     of_piece = cache(tokens_of_piece)  # for these tasks only, which have many words in common
     # Read further, because a longer request next to the same document moves the document.
-    held = Counter(word for task in earlier for word in set(tokens(_read(task, 2 * READ), of_piece)))
+    held = Counter(word for task in earlier for word in set(tokens(_text_to_compare(task, 2 * READ), of_piece)))
     usual = {word for word, count in held.items() if 2 * count > len(earlier)}
     words = [set(tokens(sentence, of_piece)) for sentence, _ in found]
     return [part for part, own in zip(found, words, strict=True) if part[1] or 2 * len(own & usual) <= len(own)]
