@@ -259,15 +259,19 @@ def match(
         first = set(keys)
         keys += [key for key in near if key not in first and key in index.entries and usable(index.entries[key].item)]
         enough = MIN_SCORE * max(sum(weights.values()) / USUAL_TASK_WORDS, 1.0) ** 0.25
-        by_words = {key: _score(index, weights, index.entries[key], shared.get(key, 0.0)) / enough for key in keys}
+        asked = sum(map(_weight, weights))
+        by_words = {
+            key: _score(index, weights, asked, index.entries[key], shared.get(key, 0.0)) / enough for key in keys
+        }
         return {key: math.hypot(score, near.get(key, 0.0) / MIN_SIMILARITY) for key, score in by_words.items()}
 
 
-def _score(index: Index, weights: Weights, entry: Entry, shared: float) -> float:
+def _score(index: Index, weights: Weights, asked: float, entry: Entry, shared: float) -> float:
+    """The score of a lesson that shares words of this weight with a query, whose own words weigh `asked`."""
     length = 0.5 + 0.5 * sum(map(_weight, entry.words)) / USUAL_LESSON_WORDS
     share = share_met(index, entry.when, weights)
     missing = (1 - share) * sum(map(_weight, entry.when))
-    beyond = sum(map(_weight, weights.keys() - entry.when))
+    beyond = asked - sum(map(_weight, weights.keys() & entry.when))
     return shared * (1 + WHEN_BONUS * share) * 2.2 / (1 + 1.2 * length) / max(min(missing, beyond) / MAX_UNSHARED, 1.0)
 
 
