@@ -233,6 +233,7 @@ def _episode(parts: Parts, state: State, outcome: Outcome) -> Episode:
         id=outcome.run_id,
         task=bounded(task, MAX_TASK),
         request=bounded(request, MAX_TASK) if request != task else "",
+        topic=state["topic"],
         success=success,
         score=outcome.score,
         shown=outcome.lessons_used,

@@ -13,13 +13,13 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.driver import Wait, Waits, either
-from langgraph_reflexion.memory import LessonBook, Selection, withheld
+from langgraph_reflexion.memory import LessonBook, Selection, topic_for, withheld
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.models.calling import raise_control_flow
 from langgraph_reflexion.nodes.models.prompt import failure_number, with_failure_turn
 from langgraph_reflexion.nodes.parts import Parts
 from langgraph_reflexion.schemas import Failure
-from langgraph_reflexion.state import Recalled, State, Update, replied_to, start_of_run, task_in
+from langgraph_reflexion.state import Recalled, State, Update, replied_to, start_of_run, task_in, with_update
 from langgraph_reflexion.text.likeness import likeness
 from langgraph_reflexion.text.literals import mask_secrets
 from langgraph_reflexion.text.task import request_of
@@ -32,16 +32,20 @@ WRITE_GRACE = 3.0
 
 def recall(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     """The lessons recalled so far, and those that fit now: by task at the start, by failure after a failure."""
-    book = parts.memory.book(state, config)
+    book, policy = parts.memory.book(state, config), parts.memory.policy
     nothing: Update = {"progress": {"node": "recall", "lessons": []}}
     if book is None:
         return nothing
+    if policy.topics is not None and state["topic"] is None:  # it may ask a model, so it is called once a run
+        seconds = seconds_for_memory(parts, state, writing=False)
+        nothing["topic"] = yield from topic_for(request_in(state), policy, seconds)
+        state = with_update(state, nothing)
     known, found, step = state["recalled"], list[Recalled](), state["tally"]["steps"]
     failure = state.get("failure")
     # For the task at the start, for a failure after it; a run that starts with feedback has both.
     for cause in [*([None] if step == 0 else []), *([failure] if failure is not None else [])]:
         lessons = yield from find_lessons(book, parts, state, cause, [*known, *found])
-        found += choose_shown(parts.memory.policy, state, lessons, 0 if cause is None else max(1, step))
+        found += choose_shown(policy, state, lessons, 0 if cause is None else max(1, step))
     if not found:
         return nothing
     why = next((recalled.why for recalled in found if recalled.why), "")
@@ -49,7 +53,7 @@ def recall(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     if shown or why:
         fields = [{"id": lesson.id, "kind": lesson.kind, "text": lesson.text, "when": lesson.when} for lesson in shown]
         emit(config, "recalled", lessons=fields, step=found[-1].step, **({"why": why} if why else {}))
-    update: Update = {"recalled": [*known, *found]}
+    update: Update = {**nothing, "recalled": [*known, *found]}
     if for_failure := [recalled.lesson.id for recalled in found if recalled.shown and recalled.step > 0]:
         update["patch"] = with_failure_turn(state, failure_number(state), lessons=for_failure)
     return {**update, "progress": {"node": "recall", "lessons": [lesson.id for lesson in shown]}}
@@ -63,7 +67,8 @@ def find_lessons(
     A lesson held back at the start may come after its failure. What the prompt already says is left out.
     """
     exclude = [*(found.lesson.id for found in recalled if found.shown or not found.why), *state["lessons_written"]]
-    wait = either(book.recall, book.arecall, request_in(state), parts.tools.names, failure, exclude=exclude)
+    request, topic = request_in(state), state["topic"]
+    wait = either(book.recall, book.arecall, request, parts.tools.names, failure, topic, exclude=exclude)
     found: Selection | None = yield from best_effort(parts, state, "recall", wait)
     if found is None:
         return Selection()

@@ -221,7 +221,7 @@ def _wordings(state: State, reflection: Reflection) -> Iterator[str]:
 def _writer(parts: Parts, state: State, config: RunnableConfig, book: LessonBook | None) -> Waits[LessonWriter]:
     """A writer of lessons. The topic of the task is determined once."""
     seconds = seconds_for_memory(parts, state, writing=True)
-    topic = yield from topic_for(request_in(state), parts.memory.policy, seconds)
+    topic = state["topic"] or (yield from topic_for(request_in(state), parts.memory.policy, seconds))
     own_topic = None if topic == GENERAL else topic  # a lesson from a general task is for all topics
     foreign = yield in_thread(lambda: foreign_in(parts, state), own=True)
     return LessonWriter(parts, state, config, book, own_topic, foreign)

@@ -231,6 +231,8 @@ class RunFields(TypedDict, total=False):
     """When the run began or was last resumed. Written by `begin` and by the first node of a resumed run."""
     stop: StopReason | None
     """Why the run cannot continue. Written by `begin`, `decide`, `observe`, `check`, `reflect`, `wrap_up`."""
+    topic: str | None
+    """The topic of the task by the caller's `topics` function. Written by `begin`, `recall`."""
     reason: str
     """Why it cannot continue, in a sentence. Written by the same nodes as `stop`."""
 

@@ -395,7 +395,7 @@ def test_a_lesson_is_filed_under_the_topic_of_the_task_it_was_learned_from(run, 
 
 
 @pytest.mark.req("D10")
-def test_the_topic_of_a_task_is_asked_once_however_many_lessons_are_learned_from_it(run, shy, store):
+def test_a_topics_function_is_called_once_a_run_and_its_word_holds_for_recall_lessons_and_episode(run, shy, store):
     asked = []
 
     def topic(task):
@@ -407,4 +407,5 @@ def test_the_topic_of_a_task_is_asked_once_however_many_lessons_are_learned_from
     model = RoleModel([call("search", query="2026-03-03"), call("search", query="Tuesday"), say("11:00")], plan)
     run(model, [shy.search], task=TASK, store=store, memory={"topics": topic})
     assert [lesson.topic for lesson in LessonBook(store, PLACE).lessons()] == ["rooms", "rooms"]
-    assert asked == [TASK] * 2, "by `remember`, and for the episode"
+    assert [episode.topic for episode in LessonBook(store, PLACE).episodes()] == ["rooms"]
+    assert asked == [TASK]
