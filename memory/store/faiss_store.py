@@ -34,6 +34,8 @@ from langgraph_reflexion.memory.store.words import WordIndex
 from langgraph_reflexion.text.literals import hide_password, is_address
 
 if TYPE_CHECKING:
+    from langchain_core.embeddings import Embeddings
+
     from langgraph_reflexion.memory.store.vectors import VectorIndex
 
 logger = logging.getLogger(__name__)
@@ -245,10 +247,7 @@ class FaissStore(BaseStore):
             return {}
         wait = Wait(lambda: model.embed_documents(texts), lambda: model.aembed_documents(texts))
         if as_queries:
-            wait = Wait(
-                lambda: [model.embed_query(query) for query in texts],
-                lambda: asyncio.gather(*map(model.aembed_query, texts)),
-            )
+            wait = Wait(lambda: _embed_queries(model, texts), lambda: asyncio.gather(*map(model.aembed_query, texts)))
         return pack_vectors(texts, (yield wait), self._settings.dims)
 
     def _read_stale(self, connection: sqlite3.Connection, stale: set[int]) -> Stale:
@@ -305,3 +304,13 @@ class FaissStore(BaseStore):
         if threads is None or threads[0] != os.getpid():
             threads = self._threads = os.getpid(), ThreadPoolExecutor(1, thread_name_prefix="faiss-store")
         return await asyncio.get_running_loop().run_in_executor(threads[1], call)
+
+
+def _embed_queries(model: Embeddings, queries: list[str]) -> list[list[float]]:
+    """The vectors of these queries. Several are embedded at once, because each may be a request to a server."""
+    if len(queries) == 1:
+        return [model.embed_query(queries[0])]
+    from langchain_core.runnables.config import ContextThreadPoolExecutor  # imported late: most searches have one query
+
+    with ContextThreadPoolExecutor() as pool:
+        return list(pool.map(model.embed_query, queries))

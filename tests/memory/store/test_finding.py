@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,26 @@ def test_no_similarity_is_above_one(opened: Opened) -> None:
         store.put(NS, text[:3], {"text": text})
         assert store.search(NS, query=text)[0].score == pytest.approx(1.0, abs=1e-6)
         assert all(item.score is not None and item.score <= 1.0 for item in store.search(NS, query=text))
+
+
+@pytest.mark.req("D5")
+def test_the_queries_of_one_batch_are_embedded_at_once_because_each_may_be_a_request(opened: Opened) -> None:
+    all_asked = threading.Barrier(3, timeout=5)
+
+    class Remote(NgramEmbeddings):
+        def embed_query(self, text: str) -> list[float]:
+            all_asked.wait()
+            return super().embed_query(text)
+
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            return NgramEmbeddings().embed_documents(texts)
+
+    store = opened(index={"dims": 512, "embed": Remote(), "fields": ["text"]})
+    texts = ["a dog in the park", "the cat sat on the mat", "words and more words"]
+    for text in texts:
+        store.put(NS, text, {"text": text})
+    found = store.batch([SearchOp(NS, query=text, limit=1) for text in texts])
+    assert [keys(items) for items in found] == [[text] for text in texts]
 
 
 @pytest.mark.parametrize("rank", ["vectors", "fused"])
