@@ -27,6 +27,9 @@ from langgraph_reflexion.text.tokens import tokens
 MIN_LIKENESS = 0.5
 """Lowest likeness of two lessons that may be summarized in one pattern."""
 
+EMBEDDED_AT_ONCE = 20
+"""Lessons whose neighbors are read in one batch: with a model behind an API, 20 texts take about as long as one."""
+
 MIN_SIMILARITY = 0.9
 """Lowest similarity by a store's vectors of two lessons that may be summarized in one pattern."""
 
@@ -65,12 +68,16 @@ def clusters(shelf: Shelf) -> Plan[list[list[Lesson]]]:
     waiting = {found.lesson.id: found.lesson for found in ranked}
     rank = {id: i for i, id in enumerate(waiting)}
     groups: list[list[Lesson]] = []
-    for i, found in enumerate(ranked, 1):
+    near: dict[str, dict[str, float]] = {}
+    for id, i in rank.items():
         yield from pause(i)
-        if waiting.pop(found.lesson.id, None) is None:
+        if id not in waiting:
             continue
-        [near] = yield from shelf.nearest(found.lesson.text)
-        members = _similar(shelf, found.lesson, waiting, rank, near)
+        if id not in near:
+            batch = list(waiting)[:EMBEDDED_AT_ONCE]
+            found = yield from shelf.nearest(*(waiting[other].text for other in batch))
+            near = dict(zip(batch, found, strict=True))
+        members = _similar(shelf, waiting.pop(id), waiting, rank, near[id])
         for member in members[1:]:
             del waiting[member.id]
         if len({tuple(member.sources[:1]) or member.id for member in members}) >= 2:
