@@ -75,7 +75,7 @@ def choose(
     """
     values, advice = estimates.values, estimates.advice
     on_record = {found.lesson.id: found for found in fitting if not is_vouched(found)}
-    why: dict[str, str] = {}
+    why: dict[str, str] = {}  # the reason why a lesson is held back, or an empty text if it is not
     if after_failure:
         last = {id: found.evidence.shown_results()[-1:] for id, found in on_record.items()}
         worthy = [found for found in fitting if all(share_won(run) == 1 for run in last.get(found.lesson.id, ()))]
@@ -106,9 +106,11 @@ def choose(
             break
         others = [known.text for known in chosen if advice.get(known.id) != advice[lesson.id]]
         join(lesson, [*shown_before, *others])
-    held = [found.lesson for found in _near(fitting, scores) if found.lesson.id in why] if all(why.values()) else []
-    best = max(held, key=lambda lesson: values[lesson.id], default=None)
-    return Selection(chosen, best, why[best.id] if best is not None else "")
+    held = [found.lesson for found in _near(fitting, scores) if found.lesson.id in why]
+    if not held or not all(why.values()):
+        return Selection(chosen)
+    best = max(held, key=lambda lesson: values[lesson.id])
+    return Selection(chosen, best, why[best.id])
 
 
 def _near(fitting: Sequence[StoredLesson], scores: Mapping[str, Fit]) -> list[StoredLesson]:

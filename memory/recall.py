@@ -418,14 +418,14 @@ def _for_failure(shelf: Shelf, weights: Weights, usable: Usable, failure: Failur
             scores[key] = score / (score + 1) + alike
     bound = index.entries_for(index.bound_to(failure.fingerprint))
     for key, entry in bound.items():
+        if not usable(entry.item):
+            continue
         share = share_met(index, entry.when, weights)
         # A check may say the same of every task, so of several lessons, those that name another occasion do not apply.
         # They would take the place of reflections, from which more is learned: 0.7 more of 100 tasks are solved at the
         # first attempt in eight worlds of `natural.py` with a second one (± 0.7), with 2 more reflections.
         several = failure.tool is None and len(bound) > 1
         other_occasion = several and entry.when and share < MIN_WHEN_SHARE and (share > 0 or len(bound) > FEW_BOUND)
-        if not usable(entry.item):
-            continue
         if other_occasion:
             scores.pop(key, None)
         else:
