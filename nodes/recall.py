@@ -32,14 +32,14 @@ WRITE_GRACE = 3.0
 
 def recall(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     """The lessons recalled so far, and those that fit now: by task at the start, by failure after a failure."""
-    book, policy = parts.memory.book(state, config), parts.memory.policy
+    policy, has_memory = parts.memory.policy, state["about"]["namespace"] is not None
     nothing: Update = {"progress": {"node": "recall", "lessons": []}}
-    if book is None:
-        return nothing
-    if policy.topics is not None and state["topic"] is None:  # it may ask a model, so it is called once a run
+    if policy.topics is not None and state["topic"] is None and has_memory:  # once a run, because it may ask a model
         seconds = seconds_for_memory(parts, state, writing=False)
         nothing["topic"] = yield from topic_for(request_in(state), policy, seconds)
         state = with_update(state, nothing)
+    if (book := parts.memory.book(state, config)) is None:
+        return nothing
     known, found, step = state["recalled"], list[Recalled](), state["tally"]["steps"]
     failure = state.get("failure")
     # For the task at the start, for a failure after it; a run that starts with feedback has both.

@@ -395,7 +395,8 @@ def test_a_lesson_is_filed_under_the_topic_of_the_task_it_was_learned_from(run, 
 
 
 @pytest.mark.req("D10")
-def test_a_topics_function_is_called_once_a_run_and_its_word_holds_for_recall_lessons_and_episode(run, shy, store):
+@pytest.mark.parametrize("read", [True, False])
+def test_a_topics_function_is_called_once_a_run_for_recall_lessons_and_episode(run, shy, store, read):
     asked = []
 
     def topic(task):
@@ -405,7 +406,7 @@ def test_a_topics_function_is_called_once_a_run_and_its_word_holds_for_recall_le
     memos = [memo(), memo("Book the quiet room of the third floor.")]
     plan = reflection("Ask again with the weekday.", memory_to_write=memos)
     model = RoleModel([call("search", query="2026-03-03"), call("search", query="Tuesday"), say("11:00")], plan)
-    run(model, [shy.search], task=TASK, store=store, memory={"topics": topic})
+    run(model, [shy.search], task=TASK, store=store, memory={"topics": topic, "read": read})
     assert [lesson.topic for lesson in LessonBook(store, PLACE).lessons()] == ["rooms", "rooms"]
     assert [episode.topic for episode in LessonBook(store, PLACE).episodes()] == ["rooms"]
     assert asked == [TASK]
