@@ -10,7 +10,7 @@ from langgraph_reflexion.memory.exchange import Loaded
 from langgraph_reflexion.memory.findings import finding_of
 from langgraph_reflexion.memory.gate import concrete, refusal
 from langgraph_reflexion.memory.index import Indexes
-from langgraph_reflexion.memory.models import topic_for
+from langgraph_reflexion.memory.models import given_topic, topic_for
 from langgraph_reflexion.memory.notebook import ErrorNotebook
 from langgraph_reflexion.memory.recall import Found
 from langgraph_reflexion.memory.screening import Foreign, screen, suspicion
@@ -30,6 +30,7 @@ __all__ = [
     "check_instance",
     "concrete",
     "finding_of",
+    "given_topic",
     "record_text",
     "refusal",
     "replaces_reflection",

@@ -28,7 +28,7 @@ MIN_LIKENESS = 0.5
 """Lowest likeness of two lessons that may be summarized in one pattern."""
 
 EMBEDDED_AT_ONCE = 20
-"""Lessons whose neighbors are read in one batch: with a model behind an API, 20 texts take about as long as one."""
+"""Lessons whose neighbors are read in one batch, because an embedding model behind an API is slow one by one."""
 
 MIN_SIMILARITY = 0.9
 """Lowest similarity by a store's vectors of two lessons that may be summarized in one pattern."""
@@ -77,6 +77,8 @@ def clusters(shelf: Shelf) -> Plan[list[list[Lesson]]]:
             batch = list(waiting)[:EMBEDDED_AT_ONCE]
             found = yield from shelf.nearest(*(waiting[other].text for other in batch))
             near = dict(zip(batch, found, strict=True))
+        if not near[id]:  # a text that cannot be embedded fails its whole batch
+            [near[id]] = yield from shelf.nearest(waiting[id].text)
         members = _similar(shelf, waiting.pop(id), waiting, rank, near[id])
         for member in members[1:]:
             del waiting[member.id]

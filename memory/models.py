@@ -57,15 +57,21 @@ def wording(model: Any, lessons: Sequence[Lesson], prompts: Prompts) -> Plan[str
 
 def topic_for(task: str, policy: MemoryPolicy, seconds: float | None = None) -> Waits[str]:
     """The topic of a task: from the policy's function, within `seconds`, else from the task's words."""
-    if policy.topics is not None:
-        try:
-            found = yield call_function("The function given as `topics`", policy.topics, task).within(seconds)
-            if not isinstance(found, str | None):
-                raise TypeError(f"it must return a word, got {found!r}")
-            return found or GENERAL
-        except Exception as fault:  # noqa: BLE001 - a caller's function must not cost the run
-            _log_failure(fault, "The topic comes from the built-in classifier, because `topics` failed")
-    return topic_of(task)
+    return (yield from given_topic(task, policy, seconds)) or topic_of(task)
+
+
+def given_topic(task: str, policy: MemoryPolicy, seconds: float | None = None) -> Waits[str | None]:
+    """The topic of a task by the policy's function, or `None` if there is none or it fails."""
+    if policy.topics is None:
+        return None
+    try:
+        found = yield call_function("The function given as `topics`", policy.topics, task).within(seconds)
+        if not isinstance(found, str | None):
+            raise TypeError(f"it must return a word, got {found!r}")
+        return str.__str__(found or GENERAL)  # the word alone, of an enum's member too
+    except Exception as fault:  # noqa: BLE001 - a caller's function must not cost the run
+        _log_failure(fault, "The topic comes from the built-in classifier, because `topics` failed")
+        return None
 
 
 def _log_failure(fault: Exception, what: str) -> None:

@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.context import MemoryPolicy
 from langgraph_reflexion.driver import Wait, Waits, either
-from langgraph_reflexion.memory import LessonBook, Selection, topic_for, withheld
+from langgraph_reflexion.memory import LessonBook, Selection, given_topic, withheld
 from langgraph_reflexion.nodes.host import emit
 from langgraph_reflexion.nodes.models.calling import raise_control_flow
 from langgraph_reflexion.nodes.models.prompt import failure_number, with_failure_turn
@@ -36,7 +36,7 @@ def recall(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     nothing: Update = {"progress": {"node": "recall", "lessons": []}}
     if policy.topics is not None and state["topic"] is None and has_memory:  # once a run, because it may ask a model
         seconds = seconds_for_memory(parts, state, writing=False)
-        nothing["topic"] = yield from topic_for(request_in(state), policy, seconds)
+        nothing["topic"] = yield from given_topic(request_in(state), policy, seconds)
         state = with_update(state, nothing)
     if (book := parts.memory.book(state, config)) is None:
         return nothing

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+from types import NoneType
+
 import pytest
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
@@ -410,3 +413,35 @@ def test_a_topics_function_is_called_once_a_run_for_recall_lessons_and_episode(r
     assert [lesson.topic for lesson in LessonBook(store, PLACE).lessons()] == ["rooms", "rooms"]
     assert [episode.topic for episode in LessonBook(store, PLACE).episodes()] == ["rooms"]
     assert asked == [TASK]
+
+
+class Topic(StrEnum):
+    ROOMS = "rooms"
+
+
+@pytest.mark.req("D10")
+def test_a_topics_function_may_return_a_member_of_an_enum(shy, store):
+    model = RoleModel([call("search", query="2026-03-03"), call("search", query="Tuesday"), say("11:00")], taught())
+    memory, saver = MemoryPolicy(topics=lambda _: Topic.ROOMS), InMemorySaver()
+    agent = create_reflexion_agent(model, [shy.search], store=store, memory=memory, checkpointer=saver)
+    config = {"configurable": {"thread_id": "1"}}
+    agent.invoke({"messages": [("user", TASK)]}, config)
+    assert [lesson.topic for lesson in LessonBook(store, PLACE).lessons()] == ["rooms"]
+    saved = [step.checkpoint["channel_values"].get("run", {}).get("topic") for step in saver.list(config)]
+    assert {type(topic) for topic in saved} == {str, NoneType}  # LangGraph warns of types that it does not know
+
+
+@pytest.mark.req("D10")
+def test_a_topics_function_that_failed_once_is_asked_again(run, shy, store):
+    asked = []
+
+    def topic(task):
+        asked.append(task)
+        if len(asked) == 1:
+            raise ConnectionError("busy")
+        return "rooms"
+
+    model = RoleModel([call("search", query="2026-03-03"), call("search", query="Tuesday"), say("11:00")], taught())
+    run(model, [shy.search], task=TASK, store=store, memory={"topics": topic})
+    assert [lesson.topic for lesson in LessonBook(store, PLACE).lessons()] == ["rooms"]
+    assert [episode.topic for episode in LessonBook(store, PLACE).episodes()] == ["rooms"]

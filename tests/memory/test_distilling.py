@@ -8,6 +8,7 @@ from io import StringIO
 from typing import Any
 
 import pytest
+from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from langgraph.store.memory import InMemoryStore
@@ -140,6 +141,31 @@ def test_a_model_that_fails_costs_its_words_and_nothing_else(
     with caplog.at_level(logging.WARNING):
         assert len(book.distill(down)) == 1
     assert "no route" in caplog.text
+
+
+class Refusing(Embeddings):
+    """An embedding model that refuses one text as a query."""
+
+    def __init__(self, vectors: dict[str, list[float]], refused: str) -> None:
+        self.vectors, self.refused = vectors, refused
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.vectors.get(text, [0.0, 0.0, 1.0]) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        if text == self.refused:
+            raise ValueError("refused")
+        return self.embed_documents([text])[0]
+
+
+def test_a_text_that_the_embedding_model_refuses_costs_no_other_lesson_its_neighbors() -> None:
+    alike = {"Ask the calendar first.": [1.0, 0.0, 0.0], "Free hours: see what our calendar says.": [0.92, 0.39, 0.0]}
+    index = {"dims": 3, "embed": Refusing(alike, refused=OTHER), "fields": ["text"]}
+    book = LessonBook(InMemoryStore(index=index))
+    members = [kept(book, text, f"e{i}") for i, text in enumerate(alike)]
+    kept(book, OTHER, "e9")
+    [pattern] = book.distill()
+    assert set(pattern.supersedes) == {member.id for member in members}
 
 
 def test_lessons_of_one_episode_of_two_tools_or_of_opposite_advice_are_not_summed_up(book: LessonBook) -> None:
