@@ -25,9 +25,10 @@ from langchain.agents.middleware import (
     wrap_model_call,
     wrap_tool_call,
 )
-from langchain.agents.structured_output import StructuredOutputValidationError, ToolStrategy
+from langchain.agents.structured_output import ProviderStrategy, StructuredOutputValidationError, ToolStrategy
 from langchain_core import messages
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
+from langchain_core.messages.tool import invalid_tool_call
 from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.event_hooks import register_serde_event_listener
@@ -334,6 +335,25 @@ def test_an_answer_that_does_not_fit_is_raised_if_the_caller_wants_it_so():
     form = ToolStrategy(Plan, handle_errors=False)
     with pytest.raises(StructuredOutputValidationError):
         agent_with(RoleModel([call("Plan", day="Tuesday")]), response_format=form).invoke(TASK)
+
+
+@pytest.mark.req("M1")
+def test_a_call_that_cannot_be_read_is_not_told_as_an_answer_in_the_wrong_format():
+    broken = invalid_tool_call(name="search", args='{"query": "Tu', error="it is cut off")
+    model = RoleModel([AIMessage("", invalid_tool_calls=[broken]), say('{"hour": "11:00"}')], reflection("Ask again."))
+    result = agent_with(model, response_format=ProviderStrategy(Plan)).invoke(TASK)
+    assert result["structured_response"] == Plan(hour="11:00")
+    [failure] = result["outcome"].failures
+    assert failure.evidence.startswith("the call of 'search' cannot be read: it is cut off")
+
+
+@pytest.mark.req("M1")
+def test_a_refusal_is_the_answer_even_if_the_provider_was_asked_for_a_format():
+    refused = AIMessage("", additional_kwargs={"refusal": "I can't plan that."})
+    result = agent_with(RoleModel([refused]), response_format=ProviderStrategy(Plan)).invoke(TASK)
+    assert result.get("structured_response") is None
+    assert [(message.text, message.type) for message in result["messages"][1:]] == [("I can't plan that.", "ai")]
+    assert (result["outcome"].answer, result["outcome"].failures) == ("I can't plan that.", [])
 
 
 @pytest.mark.req("M1")

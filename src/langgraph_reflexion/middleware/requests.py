@@ -15,6 +15,7 @@ from pydantic_core import to_json
 
 from langgraph_reflexion.driver import default_config
 from langgraph_reflexion.nodes.finish import end_message
+from langgraph_reflexion.nodes.models.calling import refusal_in
 from langgraph_reflexion.nodes.models.prompt import extend_system_message
 from langgraph_reflexion.state import State
 
@@ -105,9 +106,12 @@ class HandlerModel(Runnable[Any, Any]):
         """Handle an answer that does not fit the response format. If the caller wants the exception, raise it."""
         if isinstance(self._request.response_format, ToolStrategy):
             raise error
-        wrong = invalid_tool_call(name=error.tool_name, args=error.ai_message.text, error=str(error.source))
-        self.response = ModelResponse([error.ai_message])
-        return error.ai_message.model_copy(update={"tool_calls": [], "invalid_tool_calls": [wrong]})
+        reply = error.ai_message
+        self.response = ModelResponse([reply])
+        if reply.invalid_tool_calls or refusal_in(reply):  # the model did not try to answer in that format
+            return reply
+        wrong = invalid_tool_call(name=error.tool_name, args=reply.text, error=str(error.source))
+        return reply.model_copy(update={"tool_calls": [], "invalid_tool_calls": [wrong]})
 
 
 def text_of(value: Any) -> str:
