@@ -122,7 +122,9 @@ def _check_result(parts: Parts, call: ToolCall, result: Any, seconds: float | No
     verdict = yield from check.verdict(readable(answer), call, Meter(), seconds)
     if is_accepted(verdict, success_score) is not False:
         return result
-    why = f"Error: rejected by {complaints([verdict], success_score)}\nThe result was: {readable(answer)}"
+    text, why = readable(answer), f"Error: rejected by {complaints([verdict], success_score)}"
+    if not why.endswith(f": {text.strip()}"):  # many checks return the result as their complaint
+        why += f"\nThe result was: {text}"
     return error_message(call, why, "exception", "check")
 
 

@@ -45,6 +45,13 @@ def test_a_result_that_its_check_refuses_is_a_tool_error_and_is_reflected_on(run
     assert "Read the schema." in decided(model)[1].text
 
 
+@pytest.mark.req("A5", "E8")
+def test_a_result_that_its_check_returns_as_the_complaint_is_said_once(run):
+    script = ScriptedModel([call("query", sql="select nmae"), say("3")])
+    seen = run(script, [query], tool_checks={"query": lambda result, _: result + "\n"}, limits={"max_reflections": 0})
+    assert seen.messages[2].text == "Error: rejected by the check of query: Error: no such column: nmae"
+
+
 def test_the_check_is_given_the_call_and_the_text_alone_and_what_it_accepts_stays_as_it_is(run):
     given = []
 
