@@ -82,7 +82,8 @@ def find_lessons(
 
 def choose_shown(policy: MemoryPolicy, state: State, lessons: Selection, step: int) -> list[Recalled]:
     """Each lesson as shown, withheld for comparison, or held back."""
-    run, share = state["about"]["id"], policy.control_share
+    run = state["about"]["id"]
+    share = policy.control_share if policy.write else 0  # a run that leaves no record measures nothing
     found = [Recalled(lesson=lesson, shown=not withheld(lesson, run, share), step=step) for lesson in lessons]
     if lessons.held is not None:
         found.append(Recalled(lesson=lessons.held, shown=False, step=step, why=lessons.why))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion import FaissStore, LessonBook
+from langgraph_reflexion import FaissStore, Lesson, LessonBook
 from langgraph_reflexion.testing import RoleModel, call, reflection, say
 
 PLAN = "List the busy times of every guest, and take the first hour in none of them."
@@ -186,3 +186,14 @@ def test_what_always_holds_is_learned_from_a_refused_answer_and_no_later_run_goe
         model = RoleModel([say("11:00")])
         run(model, task=task, store=store, memory={"control_share": 1.0})
         assert wish in model.asked[0].text
+
+
+@pytest.mark.req("D23")
+@pytest.mark.parametrize("write", [True, False])
+def test_no_lesson_is_withheld_from_a_run_that_leaves_no_record(run, write):
+    store, advice = InMemoryStore(), "Give the calendar a weekday."
+    book = LessonBook(store)
+    book.add(Lesson(kind="rule", text=advice, when="planning a meeting", origin="told", shown=5, wins=5))
+    model = RoleModel([say("11:00")])
+    run(model, task="Plan a meeting.", store=store, memory={"control_share": 1.0, "write": write})
+    assert (advice in model.asked[0].text) is not write
