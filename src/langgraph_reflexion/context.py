@@ -65,7 +65,7 @@ class Limits(_Settings):
     inline_every: int = Field(default=5, ge=1)
     """Steps between two self-checks with `self_reflection='inline'`."""
     history_tokens: int | None = Field(default=None, ge=1)
-    """The most tokens of conversation in a prompt. Beyond that, old tool results in it are shortened."""
+    """Tokens of conversation above which old tool results in the prompt are shortened. Nothing else is cut."""
     token_budget: int | None = Field(default=None, ge=1)
     """Input and output tokens for all model calls of a run."""
     deadline: float | None = Field(default=None, gt=0)
