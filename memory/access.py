@@ -179,6 +179,12 @@ def drop(items: Iterable[Item]) -> list[Op]:
     return [PutOp(tuple(item.namespace), item.key, None) for item in items]
 
 
+def settle(store: BaseStore) -> Plan[None]:
+    """Overwrite what was deleted in the store's file and in its log, if it has them."""
+    if hasattr(store, "settle") and hasattr(store, "asettle"):
+        yield either(store.settle, store.asettle)
+
+
 def storable(value: T) -> T:
     """The value with `?` and `�` for the characters that some stores refuse: lone surrogates and NUL."""
     return cast(T, map_texts(value, lambda text: text.encode("utf-8", "replace").decode().replace("\0", "�")))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from langgraph.store.base import Item, Op, PutOp
 
-from langgraph_reflexion.memory.access import Plan, drop, items_in, may_be_an_id, pause, put, read_items
+from langgraph_reflexion.memory.access import Plan, drop, items_in, may_be_an_id, pause, put, read_items, settle
 from langgraph_reflexion.memory.index import remove_everywhere
 from langgraph_reflexion.memory.items import parse_item
 from langgraph_reflexion.memory.shelf import MARKS, Shelf
@@ -65,7 +65,7 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
     patterns = [key for key, item in now.items() if key not in gone and _summarizes(item, gone)]
     if same_text := [key for key in patterns if fold(str(now[key].value.get("text"))) in forgotten_texts]:
         yield from forget_all(shelf, same_text)
-    yield from shelf.settle()
+    yield from settle(shelf.store)
 
 
 def remove_forgotten(shelf: Shelf, episodes: Iterable[Item], forgotten: Iterable[Item]) -> Plan[None]:
@@ -74,7 +74,7 @@ def remove_forgotten(shelf: Shelf, episodes: Iterable[Item], forgotten: Iterable
     texts = (text for texts in lists if isinstance(texts, list) for text in texts if isinstance(text, list))
     if ops := (yield from _without_texts(shelf, episodes, {frozenset(map(str, text)) for text in texts}, {})):
         yield ops
-        yield from shelf.settle()
+        yield from settle(shelf.store)
 
 
 def _without_texts(

@@ -15,7 +15,7 @@ from langgraph.store.base import BaseStore, PutOp
 from langgraph_reflexion.context import Namespace, aware
 from langgraph_reflexion.driver import in_thread
 from langgraph_reflexion.memory import findings
-from langgraph_reflexion.memory.access import Plan, both, drop, items_in, put, storable
+from langgraph_reflexion.memory.access import Plan, both, drop, items_in, put, settle, storable
 from langgraph_reflexion.memory.arguments import DEFAULT_NAMESPACE, check_count, check_id, check_text, place_in
 from langgraph_reflexion.memory.findings import CATEGORIES, Finding, finding_of, is_sound, suspicion_of_finding
 from langgraph_reflexion.memory.screening import Foreign
@@ -104,6 +104,7 @@ class ErrorNotebook:
         if all(finding["id"] != check_id(id) for finding in (yield from self._read())[0]):
             raise KeyError(id)
         yield [PutOp(self._place, id, None)]
+        yield from settle(self.store)
 
     remove, aremove = both(_remove)
 
@@ -119,6 +120,7 @@ class ErrorNotebook:
         old = [finding["id"] for finding in known if datetime.fromisoformat(finding["at"]) < end]
         gone = [_session_key(ended["session"]) for ended in sessions if datetime.fromisoformat(ended["at"]) < end]
         yield [PutOp(self._place, key, None) for key in (*old, *gone)]
+        yield from settle(self.store)
         return len(old)
 
     remove_older, aremove_older = both(_remove_older)
@@ -127,6 +129,7 @@ class ErrorNotebook:
         """Delete everything and return the number of findings."""
         items = yield from items_in(self._place)
         yield drop(items)
+        yield from settle(self.store)
         return sum(is_sound(item.value) for item in items)
 
     clear, aclear = both(_clear)

@@ -34,6 +34,7 @@ from langgraph_reflexion.memory.access import (
     pause,
     put,
     read_items,
+    settle,
     storable,
 )
 from langgraph_reflexion.memory.evidence import By, Change, ChangeAction, Evidence
@@ -335,7 +336,7 @@ class Shelf:
                 break
             yield from self.save(ops)
             if any(forgotten):
-                yield from self.settle()
+                yield from settle(self.store)
         return found
 
     def save(self, ops: list[Op]) -> Plan[None]:
@@ -360,11 +361,6 @@ class Shelf:
                 batch = []
             batch.extend(group)
         yield batch
-
-    def settle(self) -> Plan[None]:
-        """Overwrite what was deleted in the store's file and in its log, if it has them."""
-        if hasattr(self.store, "settle"):
-            yield either(self.store.settle, self.store.asettle)
 
     def replaced_by(self, lesson: Lesson, run: str | None = None) -> Plan[list[Op]]:
         """The writes that supersede the other live entries of a lesson's kind and name: one name has one live value."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion import Context, ErrorNotebook, LessonBook
+from langgraph_reflexion import Context, ErrorNotebook, FaissStore, LessonBook
 from langgraph_reflexion.text.tokens import count_tokens
 
 
@@ -302,6 +302,17 @@ async def test_findings_can_be_removed_singly_and_by_age(on, store):
             notebook.remove_older(wrong)
     with pytest.raises(ValueError, match="must not reach back before the year 1"):
         notebook.remove_older(timedelta.max)
+
+
+@pytest.mark.req("H11")
+@pytest.mark.parametrize("way", ["remove", "remove_older", "clear"])
+def test_a_removed_finding_is_in_no_file_of_the_store_any_more(on, tmp_path, way):
+    with FaissStore(tmp_path / "findings.db") as store:
+        notebook = ErrorNotebook(store, on.NAMESPACE)
+        id = notebook.add(a_finding("The file about Ms Brandt was skipped."), "one")["id"]
+        given = {"remove": [id], "remove_older": [timedelta(0)], "clear": []}[way]
+        getattr(notebook, way)(*given)
+        assert not [file for file in tmp_path.iterdir() if b"Brandt" in file.read_bytes()]
 
 
 @pytest.mark.req("H6")
