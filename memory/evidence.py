@@ -181,20 +181,24 @@ class Evidence:
         A person's decision outranks later demotions by the evidence and, if it was an approval, by the cap. A lesson
         whose `added` was undone stays retired until somebody decides otherwise.
         """
+        counted = self.changes
+        if without:
+            written = {change.id for change in self.changes if change.action in ("added", "quarantined")}
+            left = [change for change in self.standing if change not in without]
+            counted = tuple(change for change in self.changes if change in left or change.undoes in written)
         given: list[LessonStatus] = []
         decided: LessonStatus | None = None
         decisions = self.decisions
-        written = {change.id for change in self.changes if change.action in ("added", "quarantined")}
-        standing = {change.id for change in self.standing if change not in without}
-        for change in self.changes:
-            if without and change.id not in standing and change.undoes not in written:
+        for change in counted:
+            if change.status is None:
                 continue
-            demoted = change.by == "evidence" and change.status != "active"
-            outranked = (demoted and decided in LIVE) or (change.by == "policy" and decided == "active")
-            if change.status is None or outranked:
+            if change.by == "evidence" and change.status != "active" and decided in LIVE:
+                continue
+            if change.by == "policy" and decided == "active":
                 continue
             given.append(change.status)
-            decided = change.status if change in decisions else decided
+            if change in decisions:
+                decided = change.status
         return given
 
     @property
@@ -229,33 +233,35 @@ class Evidence:
         """
         sources = {(row.get("origin"), row["source"]): row for row in self.sources}
         changes = {change.id: change for change in self.changes}
-        runs, sums = [], []
+        runs: list[LessonRun] = []
+        sums: dict[tuple[datetime, str], tuple[list[LessonRun], Mapping[str, int]]] = {}
         for item in records:
             value: Any = item.value
             try:
-                kind = value["type"]
-                if kind == "run":
-                    runs.append((_time_of(value, "run"), value["run"], value))
+                if value["type"] == "run":
+                    _time_of(value, "run")
+                    runs.append(value)
                 elif value.get("undone"):
                     sources.pop((value.get("origin"), value.get("source")), None)
-                elif kind == "source":
+                elif value["type"] == "source":
                     _time_of(value, "source")
                     sources[value.get("origin"), value["source"]] = value
-                elif kind == "change":
+                elif value["type"] == "change":
                     change = _CHANGE.validate_python(value)
                     changes[change.id] = change
-                elif kind == "sum":
-                    sums.append((_time_of(value), item.key, *_read_runs(value)))
+                elif value["type"] == "sum":
+                    sums[_time_of(value), item.key] = _read_runs(value)
             except _DAMAGED:
                 logger.warning("Skipped the damaged evidence %r", item.key)
-        *_, listed, earlier = max(sums, key=lambda row: row[:2], default=(self.runs, self.earlier))
-        latest, earlier = runs_in(listed, [row[2] for row in sorted(runs, key=lambda row: row[:2])], earlier)
+        runs.sort(key=lambda run: (_time_of(run), run["run"]))
+        listed, earlier = sums[max(sums)] if sums else (self.runs, self.earlier)
+        latest, earlier = runs_in(listed, runs, earlier)
         return Evidence(
             sources=tuple(sorted(sources.values(), key=lambda row: (_time_of(row), row["source"]))),
             runs=latest,
             changes=tuple(sorted(changes.values(), key=lambda change: change.id)),
             earlier=earlier,
-            appended=tuple(sorted([*self.appended, *(str(row[2]["at"]) for row in runs)])),
+            appended=tuple(sorted([*self.appended, *(str(run["at"]) for run in runs)])),
         )
 
     def snapshot_record(self) -> dict[str, Any]:
