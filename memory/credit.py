@@ -12,6 +12,7 @@ from langgraph.store.base import Item, Op, PutOp
 
 from langgraph_reflexion.driver import in_thread
 from langgraph_reflexion.memory.access import TOPIC, Plan, at_once, items_in, put, read_items, storable
+from langgraph_reflexion.memory.choose import is_vouched
 from langgraph_reflexion.memory.estimate import ALWAYS_SHOWN, Estimate, Tally, estimate, posterior, recent, share_won
 from langgraph_reflexion.memory.evidence import COUNTS, NOTHING, Evidence, LessonRun, run_record
 from langgraph_reflexion.memory.forget import remove_forgotten
@@ -88,8 +89,8 @@ def _count(shelf: Shelf, episode: Episode) -> Plan[None]:
     before = counted_episode(item)
     if before is not None:
         found |= yield from shelf.read_some([id for id in lessons_of(before) if id not in ids])
-    rows = (run for entry in found.values() for run in entry.evidence.runs if run["run"] == episode.id)
-    now = later_than_all(shelf.clock(), [item], rows)
+    listed = (run for entry in found.values() for run in entry.evidence.runs if run["run"] == episode.id)
+    now = later_than_all(shelf.clock(), [item], listed)
     again = {} if item is None else {COUNTED: now.isoformat()}
     # Stores find it by its task, until an undo or a `forget` writes it again without vectors.
     ops: list[Op] = [put(shelf.episodes, episode.id, episode.model_dump(mode="json") | again, ["task"])]
@@ -99,23 +100,22 @@ def _count(shelf: Shelf, episode: Episode) -> Plan[None]:
         if counts is None and until_now is None:
             continue
         instead = None if item is None else until_now or NOTHING
-        ops.append(appended := put(shelf.evidence_of(id), *run_record(episode.id, now, counts, instead)))
+        record = put(shelf.evidence_of(id), *run_record(episode.id, now, counts, instead))
+        ops.append(record)
         if counts is not None and not counts.get("tried"):
-            known[id] = stored_lesson(entry.item, entry.evidence.with_records([appended])) or entry
-    exempt = {id for id, entry in found.items() if entry.lesson.name or entry.evidence.vouched}
-    at_start = {id for id in episode.shown if not episode.recalled_at.get(id, 0)}
-    without = None if at_start - exempt else _without_lessons(episode, now)
+            known[id] = stored_lesson(entry.item, entry.evidence.with_records([record])) or entry
+    without = _without_lessons(episode, found, now)
     if without is None and item is not None and not topics:
         topics = yield from runs_of_topics(shelf, [label])
-    more, of_topic = _topic_ops(shelf, label, episode.id, without, topics.get(label, ()))
-    ops += [*more, *_status_ops(shelf, known.values(), of_topic, episode.id)]
+    topic_ops, of_topic = _topic_ops(shelf, label, episode.id, without, topics.get(label, ()))
+    ops += [*topic_ops, *_status_ops(shelf, known.values(), of_topic, episode.id)]
     # One batch: after a crash either all of a run is counted or nothing.
     # It is read again after writing: if several write at once, the last one to read sees what all have written.
-    now_found = yield from shelf.write(ops, found.values())
-    now_known = [entry for id, entry in now_found.items() if id in known]
+    found = yield from shelf.write(ops, found.values())
+    now_known = [entry for id, entry in found.items() if id in known]
     yield from shelf.write(_status_ops(shelf, now_known, of_topic, episode.id), now_known)
     yield from _offer_at_start(shelf, episode, [entry for entry in now_known if not entry.evidence.vouched])
-    for id, entry in now_found.items():
+    for id, entry in found.items():
         if is_due(entry.evidence, now):
             yield from sum_up_runs(shelf, id)
     if episode.reflections:  # a lesson that it wrote may have been forgotten since
@@ -348,9 +348,14 @@ def won_and_lost(runs: Iterable[LessonRun], lessons: Iterable[StoredLesson] = ()
     return Tally(sum(shares), len(shares) - sum(shares))
 
 
-def _without_lessons(episode: Episode, at: datetime) -> LessonRun | None:
-    """The record of a run without lessons at its start, or `None` if it says nothing. A rejected answer is a loss."""
-    if (result := result_of(episode)) is None:
+def _without_lessons(episode: Episode, found: Mapping[str, StoredLesson], at: datetime) -> LessonRun | None:
+    """The record of a run without lessons at its start, or `None` if it had some or says nothing.
+
+    Named lessons and those that a person wants shown do not count as lessons here. A rejected answer is a loss.
+    """
+    exempt = {id for id, entry in found.items() if is_vouched(entry)}
+    had_some = any(id not in exempt and not episode.recalled_at.get(id, 0) for id in episode.shown)
+    if had_some or (result := result_of(episode)) is None:
         return None
     return {
         "type": "run",

@@ -128,8 +128,8 @@ def undo(shelf: Shelf, what: str | None, since: datetime | None) -> Plan[list[Ch
         elif not is_undone(current):
             groups[current.key].append(put(shelf.episodes, current.key, {**current.value, UNDONE: now.isoformat()}))
     if what is not None and not episodes:
-        runs = {change.run for found in known.values() for change in found.evidence.changes}
-        if not any(groups.values()) and scope.run not in runs:
+        has_changed = any(change.run == scope.run for found in known.values() for change in found.evidence.changes)
+        if not has_changed and not any(groups.values()):
             raise KeyError(what)
         logger.warning(
             "The episode of %s is no longer kept, so its result is undone only for lessons that still list the run",
@@ -209,42 +209,56 @@ def _revert(
 ) -> tuple[list[Op], list[Change]]:
     """The writes that revert changes, results and sources of one lesson, and the changes they revert.
 
-    The change that added a lesson is reverted only if the lesson has no other source; it is then retired. With `bulk`,
-    a person reverts a run or a time. Otherwise they overrule just this change, and so vouch for the lesson.
+    With `bulk`, a person reverts a run or a time. Otherwise they overrule one change, and so vouch for the lesson.
     """
     item, lesson, evidence = found
-    others = {source["source"] for source in evidence.sources if source["source"] and source not in sources}
-    written = [change for change in changes if change.action in ("added", "quarantined")]
-    retires = any(change.run is None or others <= {change.run} for change in written)
-    changes = [change for change in changes if retires or change not in written]
-    last = evidence.last_status_change
-    is_undone = lesson.status == "retired" and last is not None and last.action == "undone"
-    sources = () if retires or is_undone else sources  # a lesson keeps the sources of the undo that retired it
+    changes, sources, status = _what_to_revert(found, changes, sources)
     if not changes and not counts and not sources:
         return [], []
-    about = shelf.evidence_of(lesson.id)
-    mark = {"undone": now.isoformat()}
-    ops: list[Op] = [put(about, f"source/{source['origin']}/{source['source']}", source | mark) for source in sources]
-    status: LessonStatus | None = None
-    if retires or any(change.status is not None for change in changes):
-        left = evidence.statuses(without=changes)
-        status = "retired" if retires else left[-1] if left else evidence.first_status
     before = {"status": lesson.status} if status else {}
     undoing = Change("", lesson.id, "undone", now, "person", "", status, None, before)
     events = [
         replace(undoing, why=f"{change.action} was undone", run=change.run if bulk else None, undoes=change.id)
         for change in reversed(changes)
     ]
-    if bulk and (counts or sources):
+    has_results = bulk and bool(counts or sources)
+    if has_results:
         runs = list(dict.fromkeys([*counts, *(str(source["source"]) for source in sources)]))
         run = runs[0] if len(runs) == 1 else None
         why = f"the result of {run or f'{len(runs)} runs'} was undone"
         events.append(replace(undoing, why=why, status=None, before={}, run=run))
+    about = shelf.evidence_of(lesson.id)
+    ops: list[Op] = [
+        put(about, f"source/{source['origin']}/{source['source']}", source | {"undone": now.isoformat()})
+        for source in sources
+    ]
     for event in events:
         evidence, record = evidence.with_change(event)
         ops.append(put(about, *record))
     ops += shelf.item_ops(item, _as_before(item.value, changes), evidence)
-    return ops, [*changes, *(change for change in evidence.changes[-1:] if bulk and (counts or sources))]
+    return ops, [*changes, evidence.changes[-1]] if has_results else [*changes]
+
+
+def _what_to_revert(
+    found: StoredLesson, changes: Sequence[Change], sources: Sequence[Source]
+) -> tuple[Sequence[Change], Sequence[Source], LessonStatus | None]:
+    """Which of these changes and sources of a lesson are reverted, and the lesson's status after that, if it changes.
+
+    The change that added a lesson is reverted only if the lesson has no other source; it is then retired.
+    """
+    evidence = found.evidence
+    written = [change for change in changes if change.action in ("added", "quarantined")]
+    others = {source["source"] for source in evidence.sources if source["source"] and source not in sources}
+    if any(change.run is None or others <= {change.run} for change in written):
+        return changes, (), "retired"
+    changes = [change for change in changes if change not in written]
+    last = evidence.last_status_change
+    if found.lesson.status == "retired" and last is not None and last.action == "undone":
+        sources = ()  # a lesson keeps the sources of the undo that retired it
+    if all(change.status is None for change in changes):
+        return changes, sources, None
+    left = evidence.statuses(without=changes)
+    return changes, sources, left[-1] if left else evidence.first_status
 
 
 def _as_before(value: dict[str, Any], changes: Sequence[Change]) -> dict[str, Any]:
