@@ -128,6 +128,8 @@ def test_the_same_claim_may_be_written_differently(answer):
         ('{"mass": 1.23e+05}', "123,000", "1.24e5"),
         ('{"mass": 2.5e-05}', "0.000025", "2.6e-05"),
         ("It holds 200,050 seats.", "two hundred thousand and fifty", "two hundred thousand and sixty"),
+        ("[(16.666666666666668,)]", "16.67 or 16.7", "16.66"),
+        ("[(2345678,)]", "2.35 million", "2.34 million"),
     ],
 )
 def test_numbers_are_compared_however_languages_and_files_write_them(seen, right, wrong):
@@ -304,6 +306,13 @@ def test_most_wrong_held_out_answers_are_caught_with_few_false_alarms():
         assert caught / wrong >= 0.75
         answers += right + wrong
     assert answers >= 150
+
+
+@pytest.mark.req("E3")
+def test_the_result_of_a_computation_may_be_rounded() -> None:
+    task, seen = "What percentage of the 30 parcels was late?", ["7 parcels were late."]
+    assert verdict_on("23.3%", task, seen).passed
+    assert verdict_on("23.4%", task, seen).passed is False
 
 
 @pytest.mark.req("E3")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cache, cached_property
 from itertools import groupby
@@ -114,9 +115,9 @@ def grounded() -> Check:
     """Accept an answer whose names, numbers, dates and quotations occur in the question or the observations.
 
     What the user said and tools returned earlier in the conversation counts, too. The answer may write them
-    differently: 1.2 million for 1,200,000, 7 March 1876 for 1876-03-07, initials for a name. If the question asks for a
-    computation, a number may be computed from those in it and those observed since it was asked. In an answer of a few
-    words, every word must occur. The verdict names what does not occur. No model is used.
+    differently: 1.2 million for 1,200,000, 16.67 for 16.6666, 7 March 1876 for 1876-03-07, initials for a name. If the
+    question asks for a computation, a number may be computed from those in it and those observed since it was asked. In
+    an answer of a few words, every word must occur. The verdict names what does not occur. No model is used.
     """
 
     def judge(answer: Any, run: Run) -> Waits[Verdict]:
@@ -173,16 +174,18 @@ def _unknown_in(answer: str, question: str, text: str, earlier: str) -> Iterator
     yield from (name for name in dotted if name not in source.dotted)
     is_computed, is_approximate = bool(_COMPUTES.search(question)), bool(_APPROXIMATE.search(answer))
 
-    def has_number(value: float) -> bool:
+    def has_number(value: float, slack: float = 0) -> bool:
         may_follow = is_computed or is_approximate  # else the long text is not read again
-        return source.has_number(value) or (may_follow and own().follows(value, is_computed, is_approximate))
+        return source.has_number(value, slack) or (
+            may_follow and own().follows(value, slack, is_computed, is_approximate)
+        )
 
     numbers = list(numbers_in(rest))
     for number in numbers:
         # "First I looked it up" and "one of the two" claim no number.
         claims = not number.in_words or number.value > 12 or is_short
-        readings = [reading for reading in ((number.value,), number.also) if reading]
-        if claims and not any(all(map(has_number, reading)) for reading in readings):
+        also = bool(number.also) and all(map(has_number, number.also))
+        if claims and not also and not has_number(number.value, number.slack):
             yield number.text
     names = _german_names_in(rest) if is_german(rest) else _names_in(rest)
     unknown_names = [name for name in names if not source.has_name(name)]
@@ -318,18 +321,27 @@ class _Source:
             return False
         return all(float(number) in self.numbers for number in date.numbers)
 
-    def has_number(self, value: float) -> bool:
-        """Whether it has this number: exactly, or in thousands or millions."""
+    def has_number(self, value: float, slack: float) -> bool:
+        """Whether it has this number, which may be rounded: as it is, or in thousands or millions."""
         has_digits = len(f"{value:g}".replace(".", "").strip("0")) > 1
-        scaled = (value * 1e3, value / 1e3, value * 1e6, value / 1e6) if has_digits else ()
-        return any(map(self._has, (value, *scaled)))
+        scales = (1, 1e3, 1e-3, 1e6, 1e-6) if has_digits else (1,)
+        return any(self._has(value * scale, slack * scale) for scale in scales)
 
-    def _has(self, value: float) -> bool:
-        return round(value, 6) in self.numbers or value in self._also
+    def _has(self, value: float, slack: float = 0) -> bool:
+        return round(value, 6) in self.numbers or value in self._also or self._has_within(value - slack, value + slack)
 
-    def follows(self, value: float, is_computed: bool, is_approximate: bool) -> bool:
+    def _has_within(self, low: float, high: float) -> bool:
+        """Whether it has a number between these two, if they differ."""
+        at = bisect_left(self._sorted, low)
+        return low < high and at < len(self._sorted) and self._sorted[at] <= high
+
+    @cached_property
+    def _sorted(self) -> list[float]:
+        return sorted(self.numbers)
+
+    def follows(self, value: float, slack: float, is_computed: bool, is_approximate: bool) -> bool:
         """Whether it has this number approximately or, if `is_computed`, it is a small count, the sum of all its
-        numbers, or the result of one operation on two of them."""
+        numbers, or the result of one operation on two of them, which may be rounded."""
         if is_approximate and any(abs(value - n) <= 0.05 * n for n in self.numbers if not 1000 < n < 2100):
             return True
         if is_computed and ((value.is_integer() and 0 < value <= 5) or abs(sum(self.numbers) - value) < 1e-6):
@@ -338,10 +350,10 @@ class _Source:
             self._has(value - n)
             or self._has(value + n)
             or self._has(2 * value - n)
-            or self._has(value * n)
+            or self._has(value * n, slack * n)
             or (n and self._has(value / n))
-            or (value and self._has(100 * n / value))
-            or self._has(n * (1 + value / 100))
+            or (value > slack and self._has(100 * n / value, slack * 100 * n / value**2))
+            or self._has(n * (1 + value / 100), n * slack / 100)
             for n in self.numbers
         )
 
@@ -355,6 +367,8 @@ class Number(NamedTuple):
     text: str
     value: float
     in_words: bool = False
+    slack: float = 0
+    """How far it may be off because it is rounded: half of its last decimal place."""
     also: tuple[float, ...] = ()
     """Another reading: the numbers that the commas of 3,5 or [330,318] may separate, or 14 for 2 pm."""
 
@@ -418,7 +432,9 @@ def numbers_in(text: str) -> Iterator[Number]:
         also = tuple(map(float, parts)) if is_list and all(part.count(".") < 2 for part in parts) else ()
         if value < 12 and _AFTERNOON.match(text, match.end()):
             also = (value + 12,)
-        yield Number(match[0].strip(), value, also=also)
+        decimals = len(digits.partition(".")[2])
+        slack = 0.5 * scale * 10.0 ** (int(match["e"] or 0) - decimals) if decimals else 0
+        yield Number(match[0].strip(), value, slack=slack, also=also)
     for match in _IN_WORDS.finditer(text):
         words = re.split(r"[ -]+(?:and[ -]+)?", match[0].lower())
         yield Number(match[0], _value_of(words), in_words=True)
