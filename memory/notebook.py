@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
-from langgraph.store.base import BaseStore, PutOp
+from langgraph.store.base import BaseStore, Op, PutOp
 
 from langgraph_reflexion.context import Namespace, aware
 from langgraph_reflexion.driver import in_thread
@@ -119,8 +119,9 @@ class ErrorNotebook:
         known, sessions = yield from self._read()
         old = [finding["id"] for finding in known if datetime.fromisoformat(finding["at"]) < end]
         gone = [_session_key(ended["session"]) for ended in sessions if datetime.fromisoformat(ended["at"]) < end]
-        yield [PutOp(self._place, key, None) for key in (*old, *gone)]
-        yield from settle(self.store)
+        if ops := list[Op](PutOp(self._place, key, None) for key in (*old, *gone)):
+            yield ops
+            yield from settle(self.store)
         return len(old)
 
     remove_older, aremove_older = both(_remove_older)
