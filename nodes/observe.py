@@ -61,12 +61,7 @@ def _read_results(parts: Parts, state: State, config: RunnableConfig) -> Update:
     if turn is None:
         return {"progress": {"node": "observe", "results": 0, "failures": []}}
     update, threshold = _clear_after_edit(state), parts.budget.limits.loop_threshold
-    by_id = {answer.tool_call_id: answer for answer in answers}
-    ran: list[FinishedCall] = []
-    for call in turn.tool_calls:
-        if (answer := by_id.get(str(call["id"]))) is not None:
-            before = [*state["failures"], *(earlier.error for earlier in ran if earlier.error is not None)]
-            ran.append(_finished_call(with_update(state, {"failures": before}), call, answer))
+    ran = _finished_calls(state, turn, answers)
     # Each request of the model for a blocked call counts. A person's own call is not one.
     keys = [result.observed.key for result in ran if not result.edited]
     blocked = {
@@ -75,9 +70,10 @@ def _read_results(parts: Parts, state: State, config: RunnableConfig) -> Update:
     }
     fresh = [result for result in ran if result.edited or result.observed.key not in state["blocked"]]
     failures = [result.error for result in fresh if result.error is not None]
-    observed = [result.observed for result in fresh]
-    trail = extend(state["trail"], observed) if observed else state["trail"]
-    loop = loop_in(trail, threshold) if observed else None
+    trail, loop = state["trail"], None
+    if fresh:
+        trail = extend(trail, [result.observed for result in fresh])
+        loop = loop_in(trail, threshold)
     if loop is not None:
         failures.append(_loop_failure(state, loop, fresh[-1]))
         if not parts.budget.may_reflect(state):
@@ -117,16 +113,25 @@ def _clear_after_edit(state: State) -> Update:
     return {**replaced, "edits": {}} if state["edits"] else replaced
 
 
-def _finished_call(state: State, call: ToolCall, answer: ToolMessage) -> FinishedCall:
-    """The call that ran, which a person may have edited, and its result."""
-    edited = edited_call(state, call)
-    ran = edited or call
-    error = _tool_error(state, ran, answer)
-    # Different calls may be refused for the same reason. Only a refused call that is repeated counts.
-    result = key_of(call["name"], call["args"]) if details_of(answer).get("rejected") else _identity(answer)
-    # A loop consists of the model's own calls, not of a person's edits.
-    observed = ObservedCall(call["name"], call["args"], result, error.fingerprint if error is not None else "")
-    return FinishedCall(ran, edited is not None, answer, error, observed)
+def _finished_calls(state: State, turn: AIMessage, answers: Sequence[ToolMessage]) -> list[FinishedCall]:
+    """The calls of a turn that have an answer, as they ran: a person may have edited them."""
+    by_id = {answer.tool_call_id: answer for answer in answers}
+    ran: list[FinishedCall] = []
+    for call in turn.tool_calls:
+        answer = by_id.get(str(call["id"]))
+        if answer is None:
+            continue
+        edited = edited_call(state, call)
+        error = _tool_error(state, edited or call, answer)
+        if error is not None:  # the same error of the next call is a repeated one
+            state = with_update(state, {"failures": [*state["failures"], error]})
+        # Different calls may be refused for the same reason. Only a refused call that is repeated counts.
+        is_rejected = details_of(answer).get("rejected")
+        result = key_of(call["name"], call["args"]) if is_rejected else _identity(answer)
+        # A loop consists of the model's own calls, not of a person's edits.
+        observed = ObservedCall(call["name"], call["args"], result, error.fingerprint if error is not None else "")
+        ran.append(FinishedCall(edited or call, edited is not None, answer, error, observed))
+    return ran
 
 
 def _identity(answer: ToolMessage) -> str:
