@@ -30,7 +30,7 @@ from langgraph_reflexion.memory.items import (
     item_value,
     lesson_id,
 )
-from langgraph_reflexion.memory.screening import suspicion_of
+from langgraph_reflexion.memory.screening import all_texts, suspicion_of
 from langgraph_reflexion.memory.shelf import Shelf
 from langgraph_reflexion.schemas import TEXTS, Lesson, LessonStatus
 from langgraph_reflexion.text.json_text import escape_invisible, unique_keys, valid_text
@@ -198,7 +198,7 @@ def _parse_line(shelf: Shelf, line: str, untrusted: bool) -> Line:
         "created_at": lesson.created_at or now,
         "updated_at": lesson.updated_at or lesson.created_at or now,
     }
-    if suspicion_of(raw) or suspicion_of(lesson):
+    if suspicion_of(raw) or (all_texts(lesson) != all_texts(raw) and suspicion_of(lesson)):
         update["status"] = "quarantined"
     return lesson.model_copy(update=update)
 

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from langgraph_reflexion.schemas import TEXTS, Lesson
 from langgraph_reflexion.text import hash_of, lazy_pattern
-from langgraph_reflexion.text.tokens import EDGE, MARKS, PARTICLES, STOP_WORDS, UNSPACED, stem, unescaped
+from langgraph_reflexion.text.tokens import MARKS, PARTICLES, STOP_WORDS, UNSPACED, EdgePattern, stem, unescaped
 
 _DROP = r"\b(?<!never )(?<!not )(?<!n't )(?:ignore|disregard|forget|override|bypass|discard|(?:do not|don't) (?:follow|obey)|stop (?:following|obeying))\b"
 _EARLIER = (
@@ -51,7 +51,7 @@ ENCODED = "it is encoded"
 HIDDEN = "it contains invisible characters"
 
 _PATTERNS = tuple(
-    (reason, lazy_pattern(pattern.replace(r"\b", EDGE), re.IGNORECASE | re.MULTILINE))
+    (reason, EdgePattern(pattern, re.IGNORECASE | re.MULTILINE))
     for reason, pattern in (
         (DROPS, rf"{_DROP}[^.\n]{{0,40}}{_EARLIER}[^.\n]{{0,25}}{_RULES}"),
         (DROPS, rf"{_DROP}[^.\n]{{0,20}}\b(?:everything|all|anything)\b[^.\n]{{0,25}}\b(?:above|before|earlier|told|said)\b"),
@@ -131,7 +131,7 @@ def _without_spaces(long: int, text: str) -> str:
 
 def _imitation(text: str, *, disguised: bool = False) -> str | None:
     for reason, pattern in _PATTERNS_OF_DISGUISES if disguised else _PATTERNS:
-        if pattern.search(text):
+        if pattern.for_text(text).search(text):
             return reason
     prose = _CODE_BLOCK.sub("code", text)  # code has comments and lists on lines of their own
     if _FRAME.search(prose) or (not disguised and _FENCE.search(prose)):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langgraph_reflexion.text.tokens import characters, count_tokens, fold, stem, tokens
+from langgraph_reflexion.text.tokens import EDGE, EdgePattern, characters, count_tokens, fold, stem, tokens
 
 
 @pytest.mark.parametrize(
@@ -91,3 +93,10 @@ def test_the_count_is_rather_too_high_than_too_low() -> None:
     assert 12 <= count_tokens("Check a proposed slot against every busy time before you answer.") <= 20
     assert count_tokens("提议会议时间之前，先检查所有忙碌时段。") >= 19
     assert count_tokens("a" * 400) >= 80
+
+
+@pytest.mark.parametrize("text", ["a b ab", "a\x1cb", "a\x1eb a b", "日ab日", "a\u017fb", "éb kb", "ab_ab"])
+def test_an_edge_pattern_finds_the_same_in_every_text(text: str) -> None:
+    pattern = r"\b(?:a\s*b|[\wsk]b)\b"
+    expected = re.compile(pattern.replace(r"\b", EDGE), re.IGNORECASE).findall(text)
+    assert EdgePattern(pattern, re.IGNORECASE).for_text(text).findall(text) == expected

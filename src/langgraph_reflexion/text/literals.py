@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from langgraph_reflexion.text import hash_of, lazy_pattern
 from langgraph_reflexion.text.likeness import likeness
-from langgraph_reflexion.text.tokens import EDGE, LETTERS, UNSPACED, fold, tokens, word_set
+from langgraph_reflexion.text.tokens import LETTERS, UNSPACED, EdgePattern, fold, tokens, word_set
 
 MAX_FINGERPRINTED = 1_500
 """Characters of an error that a fingerprint uses. Later differences are details."""
@@ -34,7 +34,7 @@ _MAIL = (
 _SORT = r"(?-i:[a-z_]+|[A-Z_]+)"
 """A value of a field that says of which sort something is, not which one it is: `"refund"` in `{"job": "refund"}`."""
 
-_LITERAL = lazy_pattern(
+_LITERAL = EdgePattern(
     rf"""
     (?P<url>(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://[^\s'"<>)\]]+ | \bwww\.[^\s'"<>)\]]+)
     | (?P<mail>{_MAIL})
@@ -62,7 +62,7 @@ _LITERAL = lazy_pattern(
         | (?<![a-z0-9_])[a-z]+\d[a-z0-9_]*(?![a-z0-9_])
         | (?<![a-z0-9_])(?!\d+e\d+\b)\d+(?:[a-z]{{3,}}|[a-z]+\d)[a-z0-9_]*(?![a-z0-9_]))
     | (?P<n>(?<![a-z0-9_<])[-+$€£¥]?\d+(?:[.,_]\d+)*(?:e[-+]?\d+)?%?(?=\D|$))
-    """.replace(r"\b", EDGE),
+    """,
     re.IGNORECASE | re.VERBOSE,
 )
 _AFTER_KEY = lazy_pattern(r"""["']\s*:\s*$""")
@@ -130,7 +130,7 @@ def mask_literals(text: str, literals: Iterable[str] = ()) -> str:
     for literal in sorted({literal for literal in literals if len(literal) > 1}, key=lambda text: (-len(text), text)):
         if literal in text:  # compiling a pattern of a whole file takes seconds, looking for it does not
             text = re.sub(rf"(?<!\w){re.escape(literal)}(?!\w)", "<str>", text)
-    text = mask_secrets(_LITERAL.sub(_mask, text))
+    text = mask_secrets(_LITERAL.for_text(text).sub(_mask, text))
     text = re.sub(r"(<\w+>)(?:\s*[,;、]\s*\1)+", r"\1", text)
     return " ".join(text.split()).lower().rstrip(" .!。")
 
@@ -141,7 +141,7 @@ def literals_of(task: str, *, with_messages: bool = False) -> list[str]:
     Of a quoted message, these are its own literals, and `with_messages` all of it too.
     """
     literals: list[str] = []
-    for found in _LITERAL.finditer(task[:MAX_TASK]):
+    for found in _LITERAL.for_text(task).finditer(task[:MAX_TASK]):
         literal = found.group().rstrip(".,;:")
         if _is_message(found):
             message = _quoted_by(found)
@@ -224,7 +224,8 @@ def _quoted_by(found: re.Match[str]) -> str:
 def _mask(found: re.Match[str]) -> str:
     """The word that replaces a literal. A file's name stays, like a module's, and so do the names of fields."""
     if _is_message(found):
-        return f'"{_LITERAL.sub(_mask, _quoted_by(found))}"'
+        message = _quoted_by(found)
+        return f'"{_LITERAL.for_text(message).sub(_mask, message)}"'
     kept = {"file": found.group(), "field": found.group(), "uuid": "<id>"}
     return kept.get(str(found.lastgroup), f"<{found.lastgroup}>")
 
@@ -258,7 +259,7 @@ _SECRETS = tuple(
 """Secrets recognized by their format, which are masked completely."""
 
 _SECRET_VALUES = tuple(
-    lazy_pattern(pattern.replace(r"\b", EDGE))
+    EdgePattern(pattern)
     for pattern in (
         r"(?i)([?&](?:sig|signature|x-amz-signature)=)[\w%+/-]{10,}",
         r"(?i)((?<!\S)(?:-u|--user)\s+)[^\s:]{1,80}:[^\s/]\S*",
@@ -313,8 +314,8 @@ def mask_secrets(text: str) -> str:
     """The text with each key, token, password, mail address, card and account number replaced by one word."""
     for pattern in _SECRETS:
         text = pattern.sub("[secret]", text)
-    for pattern in _SECRET_VALUES:
-        text = pattern.sub(r"\1[secret]", text)
+    for value in _SECRET_VALUES:
+        text = value.for_text(text).sub(r"\1[secret]", text)
     for pattern in _MAILS:
         text = pattern.sub("[mail]", text)
     text = _RANDOM.sub("[secret]", text)

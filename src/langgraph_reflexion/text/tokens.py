@@ -52,6 +52,24 @@ _OTHER_SCRIPT = r"[^\W\x00-\u024f]"
 EDGE = rf"(?-i:\b|(?<={_OTHER_SCRIPT})(?=[0-9A-Za-z_])|(?<=[0-9A-Za-z_])(?={_OTHER_SCRIPT}))"
 """The edge of a word, also beside a letter of another script, where `\\b` does not match."""
 
+
+class EdgePattern:
+    """A regular expression in which `\\b` stands for `EDGE`.
+
+    A text in ASCII has no other scripts, and `re.ASCII` reads it four times as fast.
+    """
+
+    def __init__(self, pattern: str, flags: int = 0) -> None:
+        self._ascii = lazy_pattern(pattern, flags | re.ASCII)
+        self._any = lazy_pattern(pattern.replace(r"\b", EDGE), flags)
+
+    def for_text(self, text: str) -> re.Pattern[str]:
+        """The faster of the two patterns that find the same in this text."""
+        if not text.isascii() or "\x1c" in text or "\x1d" in text or "\x1e" in text or "\x1f" in text:
+            return self._any  # to `re.ASCII`, these four are no white space
+        return self._ascii
+
+
 STEM_LETTERS = 4
 """How many letters count of a word with letters that English does not have: in most languages, they stay the same in
 all its forms.
