@@ -190,9 +190,11 @@ def _offer_at_start(shelf: Shelf, episode: Episode, known: Sequence[StoredLesson
         earlier = [id for id in reversed(won) if id != episode.id][:EARLIER_WINS]
         items = yield from read_items(shelf.episodes, earlier)
         runs = [parse_item(item, Episode) for item in items if item is not None]
-        fixed = [run for run in runs if run is not None and _fixed_failure(run, entry.lesson)]
+        other = next((run for run in runs if run is not None and _fixed_failure(run, entry.lesson)), None)
+        if other is None:
+            continue
         tasks: list[str] = []
-        for run in (episode, fixed[0]) if fixed else ():
+        for run in (episode, other):
             asked = run.request or run.task
             tasks.append(task_words(asked, (yield from shelf.earlier_tasks(asked))))
         if new := [task for task in dict.fromkeys(tasks) if task and task not in taught_by][:room]:

@@ -168,10 +168,11 @@ def recall(
         return item.key in items and item.key not in exclude and is_usable(item, now, tools, failure)
 
     topic = topic or (yield from topic_for(task, policy))
-    holding = [items[key] for key in shelf.index.always() if key in items] if failure is None else []
-    always = [item.key for item in newest_first(filter(usable, holding))]
     weights, request = yield from _query_words(shelf, task)
+    always: list[str] = []
     if failure is None:
+        holding = newest_first(items[key] for key in shelf.index.always() if key in items)
+        always = [item.key for item in holding if usable(item)]
         scores = yield from _for_task(shelf, request, weights, usable, one_line(topic, LENGTHS["topic"]) or GENERAL)
     else:
         scores = yield from _for_failure(shelf, weights, usable, failure)
@@ -190,14 +191,14 @@ def recall(
     failed = failure is not None
     while True:  # only chosen lessons are screened again, because that takes longer than searching
         chosen = choose(for_any_task, fitting, scores, estimates, policy, shown_before, after_failure=failed)
-        doubts = {lesson.id: doubt_of(current[lesson.id]) for lesson in (*chosen, chosen.held) if lesson}
-        if not any(doubts.values()):
+        screened = [*chosen, chosen.held] if chosen.held is not None else chosen
+        doubts = {lesson.id: doubt for lesson in screened if (doubt := doubt_of(current[lesson.id]))}
+        if not doubts:
             return chosen
         for id, doubt in doubts.items():
-            if doubt:
-                logger.warning("Skipped the lesson %r: %s", id, doubt)
-        for_any_task = [entry for entry in for_any_task if not doubts.get(entry.lesson.id)]
-        fitting = [entry for entry in fitting if not doubts.get(entry.lesson.id)]
+            logger.warning("Skipped the lesson %r: %s", id, doubt)
+        for_any_task = [entry for entry in for_any_task if entry.lesson.id not in doubts]
+        fitting = [entry for entry in fitting if entry.lesson.id not in doubts]
 
 
 def search(shelf: Shelf, query: str, limit: int, filters: Filters) -> Plan[list[Found]]:

@@ -139,12 +139,12 @@ def _merge_or_add(shelf: Shelf, new: Lesson, doubt: str, taught_by: str) -> Plan
     duplicate, opposites = duplicate_and_opposites(shelf, new, items)
     if duplicate is None and shelf.has_vectors:
         duplicate = yield from _duplicate_by_vectors(shelf, new, items)
-    written = (yield from merge(shelf, duplicate, new, doubt, taught_by)) if duplicate is not None else None
-    if duplicate is not None and written is not None and written.lesson is not None:
-        if is_live(duplicate) and written.lesson.status == "superseded":
+    if duplicate is not None and (written := (yield from merge(shelf, duplicate, new, doubt, taught_by))) is not None:
+        was_live, status = is_live(duplicate), written.lesson and written.lesson.status
+        if was_live and status == "superseded":
             # Another writer has superseded it in the meantime. Its successor gets the evidence, too.
             return (yield from _merge_or_add(shelf, new, doubt, taught_by))
-        if not is_live(duplicate) and written.lesson.status in LIVE:
+        if not was_live and status in LIVE:
             found = yield from shelf.read_one(duplicate.key)
             yield from shelf.write((yield from _evictions(shelf, found, run_of(new))))
         return written
