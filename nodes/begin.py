@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from langchain_core.messages import HumanMessage, RemoveMessage
+from langchain_core.messages import AnyMessage, HumanMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
@@ -25,26 +25,9 @@ MAX_FEEDBACK = 8_000
 
 def begin(parts: Parts, state: State, config: RunnableConfig) -> Update:
     """Reset every private field that an earlier run left on this thread."""
-    fewest = MIN_STEPS + parts.budget.steps_after
-    limit = config.get("recursion_limit") or fewest
-    if limit < fewest:
-        raise ValueError(f"`recursion_limit` must be {fewest} or more, got {limit}: the shortest run needs that many")
-    given = list(state.get("messages") or [])
-    feedback = state.get("feedback") or ""
-    if not isinstance(feedback, str):
-        raise ValueError(f"`feedback` must be text, got {feedback!r}")
-    feedback = bounded(feedback.strip(), MAX_FEEDBACK)
-    was_paired = is_paired(given)
-    if not feedback and not (given if was_paired else paired(given)):  # answers without calls are not a conversation
-        raise ValueError("There are no messages: pass {'messages': [('user', 'what to do')]}")
-    if not given:
-        raise ValueError(
-            "`feedback` is about an earlier answer, but there are no messages: pass its `thread_id` or messages"
-        )
-    # Refuse what does not fit the caller's schema before any call.
-    parts.actor.view.select({**state, "messages": given})
-    now, run, outcome = parts.budget.now(), run_id(config), state.get("outcome")
-    last = state.get("about")
+    given, feedback = _checked_input(parts, state, config)
+    now, outcome, last = parts.budget.now(), state.get("outcome"), state.get("about")
+    run = run_id(config)
     if last is not None and (again := re.fullmatch(f"{re.escape(run)}(?:-([0-9]+))?", last["id"])):
         # The last run had the same id. If it has ended, this run would replace its messages and its record in memory.
         run = f"{run}-{int(again[1] or 1) + 1}" if outcome is not None else last["id"]
@@ -68,7 +51,7 @@ def begin(parts: Parts, state: State, config: RunnableConfig) -> Update:
             before=before if feedback else None,
         ),
     }
-    if not was_paired:
+    if not is_paired(given):
         update["messages"] = [RemoveMessage(id=REMOVE_ALL_MESSAGES), *paired(conversation)]
     elif len(conversation) > len(given):
         update["messages"] = conversation[-1:]
@@ -81,3 +64,24 @@ def begin(parts: Parts, state: State, config: RunnableConfig) -> Update:
     if state.get("structured_response") is not None:
         update["structured_response"] = None
     return update
+
+
+def _checked_input(parts: Parts, state: State, config: RunnableConfig) -> tuple[list[AnyMessage], str]:
+    """The messages and the feedback of this run. Input with which no run can begin is refused."""
+    fewest = MIN_STEPS + parts.budget.steps_after
+    limit = config.get("recursion_limit") or fewest
+    if limit < fewest:
+        raise ValueError(f"`recursion_limit` must be {fewest} or more, got {limit}: the shortest run needs that many")
+    given = list(state.get("messages") or [])
+    feedback = state.get("feedback") or ""
+    if not isinstance(feedback, str):
+        raise ValueError(f"`feedback` must be text, got {feedback!r}")
+    feedback = bounded(feedback.strip(), MAX_FEEDBACK)
+    if not feedback and not paired(given):  # answers without calls are not a conversation
+        raise ValueError("There are no messages: pass {'messages': [('user', 'what to do')]}")
+    if not given:
+        raise ValueError(
+            "`feedback` is about an earlier answer, but there are no messages: pass its `thread_id` or messages"
+        )
+    parts.actor.view.select({**state, "messages": given})  # refuses what does not fit the caller's schema
+    return given, feedback
