@@ -33,6 +33,7 @@ from langgraph_reflexion.nodes.remember import replies_in
 from langgraph_reflexion.nodes.verdicts import (
     CHECK_FAULT,
     RESPONSE_FORMAT,
+    Judged,
     combine_verdicts,
     complaints,
     verdicts_on,
@@ -59,30 +60,10 @@ EVIDENCE = 8_000
 
 def check(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     """The verdicts on the answer, and the attempt that ends with them."""
+    meter, success_score = Meter(), parts.budget.limits.success_score
     text, message = _answer_in(state)
-    response_format, success_score = parts.response_format, parts.budget.limits.success_score
-    verdicts: list[Verdict] = []
-    meter = Meter()
-    value: Any = text if (given := state.get("structured_response")) is None else given
-    edited: str | None = None
-    if response_format is not None:
-        value, fault = yield from _read_formatted(response_format, parts, state, text, config, meter)
-        if not fault and pending_decision(state) is not None and is_json(text) and response_format.read(text)[1]:
-            text = edited = json.dumps(response_format.plain(value), ensure_ascii=False)  # the text itself does not fit
-        if fault:
-            verdicts.append(Verdict(passed=False, feedback=fault, check=RESPONSE_FORMAT))
-    if not verdicts:
-        run = yield from _run_for_checks(parts, state, config)
-        format_of_edit = response_format
-        if response_format is None and given is not None:  # from a middleware's agent, whose schema is unknown
-            format_of_edit = ResponseFormat(type(given) if is_schema_class(type(given)) else {"type": "object"})
-        read_edit = format_of_edit.read if format_of_edit is not None else None
-        seconds = partial(parts.budget.seconds_left, state)
-        judged = yield from verdicts_on(parts.checks, value, run, meter, seconds, read_edit)
-        verdicts = [with_contradiction(verdict, success_score) for verdict in judged.verdicts]
-        value = judged.answer
-        if judged.edited is not None:
-            text = edited = judged.edited
+    judged = yield from _judge(parts, state, text, config, meter)
+    verdicts, text = judged.verdicts, text if judged.edited is None else judged.edited
     accepted, score = combine_verdicts(verdicts, success_score)
     update: Update = {"verdicts": verdicts, "failure": None}
     failures = state["failures"]
@@ -96,17 +77,38 @@ def check(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
         shown = [rejected] if text.strip() else []
         turns = with_failure_turn(state, len(failures), shown=shown, cause=cause)
         update |= {"failure": failure, "failures": failures, "patch": turns}
-    elif response_format is not None or given is not None:
-        update["structured_response"] = value
+    elif parts.response_format is not None or state.get("structured_response") is not None:
+        update["structured_response"] = judged.answer
     tally = parts.budget.tally(state, spent=meter.spent, attempts=1)
     judged_state = {**state, "failures": failures}
     update |= end_attempt(judged_state, config, tally, answer=text, score=score, verdicts=verdicts)
     update["progress"] = {"node": "check", "accepted": accepted, "score": score}
     if pending_decision(state) is None:  # a person's answer replaced the pending one, a failure or a stop
         update |= {"decision": None, "stop": None, "reason": ""}
-    if edited is not None and accepted is not False:
+    if judged.edited is not None and accepted is not False:
         update["decision"] = _edited_decision(state, text, message, parts.actor.name)
     return update
+
+
+def _judge(parts: Parts, state: State, text: str, config: RunnableConfig, meter: Meter) -> Waits[Judged]:
+    """The verdicts on an answer: the response format's if it does not fit, else those of the checks."""
+    response_format, given = parts.response_format, state.get("structured_response")
+    value: Any = text if given is None else given
+    edited: str | None = None
+    if response_format is not None:
+        value, fault = yield from _read_formatted(response_format, parts, state, text, config, meter)
+        if fault:
+            return Judged([Verdict(passed=False, feedback=fault, check=RESPONSE_FORMAT)], value, None)
+        if pending_decision(state) is not None and is_json(text) and response_format.read(text)[1]:
+            edited = json.dumps(response_format.plain(value), ensure_ascii=False)  # the text itself does not fit
+    elif given is not None:  # from a middleware's agent, whose schema is unknown
+        response_format = ResponseFormat(type(given) if is_schema_class(type(given)) else {"type": "object"})
+    run = yield from _run_for_checks(parts, state, config)
+    read_edit = response_format.read if response_format is not None else None
+    seconds = partial(parts.budget.seconds_left, state)
+    judged = yield from verdicts_on(parts.checks, value, run, meter, seconds, read_edit)
+    verdicts = [with_contradiction(verdict, run.success_score) for verdict in judged.verdicts]
+    return Judged(verdicts, judged.answer, edited if judged.edited is None else judged.edited)
 
 
 def convert_for_review(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
