@@ -11,7 +11,8 @@ from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.budget import Budget, end_attempt
 from langgraph_reflexion.nodes.exceptions import as_sentence, describe, model_fault
 from langgraph_reflexion.nodes.host import emit_failure
-from langgraph_reflexion.nodes.models.calling import call_model, cut_off_by_provider, raise_control_flow
+from langgraph_reflexion.nodes.models.calling import Reply, call_model, cut_off_by_provider, raise_control_flow
+from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.nodes.models.protocols import as_text
 from langgraph_reflexion.nodes.models.transcript import answer_of, bounded, call_text, fenced, paired, without_calls
 from langgraph_reflexion.nodes.parts import Parts
@@ -40,7 +41,7 @@ NO_REPLY = "The run could not be finished."
 
 def wrap_up(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     """The decision that ends a run. The work since the last answer becomes one more attempt."""
-    actor, budget, fallback = parts.actor, parts.budget, parts.fallback
+    budget = parts.budget
     stop = _stop_reason(budget, state)
     reason = state["reason"] or _reason_for(budget, state, stop)
     # The text for the user never has a provider's error text. A reason, such as a worker's, may quote one.
@@ -48,21 +49,10 @@ def wrap_up(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]
     best = best_of(state["attempts"])
     update: Update = {"stop": stop, "reason": reason}
     spent, text, message = Usage(), "", None
-    if fallback is not None:
-        prompt = yield from _prompt(parts, state, config, shown)
-        try:
-            # It may run after the deadline. Then it gets at most that time once more, so it cannot hang.
-            seconds, retries = budget.limits.deadline, budget.limits.model_retries
-            silent_as = "fallback" if actor.hold_answers else None
-            reply = yield from call_model(
-                fallback, prompt, config, seconds=seconds, retries=retries, silent_as=silent_as
-            )
-        except Exception as fault:
-            raise_control_flow(fault)
-            if model_fault(fault) == "setting":
-                raise
-            logger.warning("The fallback model could not be reached: %s", mask_secrets(describe(fault)))
-            update["reason"] = f"{reason} The fallback model could not be reached either: {as_sentence(fault)}"
+    if parts.fallback is not None:
+        reply = yield from _ask_fallback(parts.fallback, parts, state, config, shown)
+        if isinstance(reply, Exception):
+            update["reason"] = f"{reason} The fallback model could not be reached either: {as_sentence(reply)}"
             shown = f"{shown} The fallback model did not reply either."
         else:
             spent, message = reply.spent, reply.message
@@ -77,8 +67,8 @@ def wrap_up(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]
                 if reply.message.text.strip():  # it was streamed
                     cut = Failure(signal="parse_error", evidence="The fallback's answer was cut off.")
                     emit_failure(config, cut, reply.message.id)
-            if actor.name:
-                message = message.model_copy(update={"name": actor.name})
+            if parts.actor.name:
+                message = message.model_copy(update={"name": parts.actor.name})
     if not text.strip():
         text, message = _explanation(shown, best), None
     update["tally"] = budget.tally(state, spent=spent)
@@ -86,6 +76,24 @@ def wrap_up(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]
         update |= end_attempt(state, config, update["tally"])
     pending = PendingDecision(action="finish", text=text, message=message, refused=False)
     return {**update, "decision": pending, "progress": {"node": "wrap_up", "stop": stop}}
+
+
+def _ask_fallback(
+    model: Model, parts: Parts, state: State, config: RunnableConfig, reason: str
+) -> Waits[Reply | Exception]:
+    """The fallback model's reply, or the exception if it cannot be reached. A wrong setting is raised."""
+    prompt = yield from _prompt(parts, state, config, reason)
+    limits, silent_as = parts.budget.limits, "fallback" if parts.actor.hold_answers else None
+    try:
+        # It may run after the deadline. Then it gets at most that time once more, so it cannot hang.
+        seconds, retries = limits.deadline, limits.model_retries
+        return (yield from call_model(model, prompt, config, seconds=seconds, retries=retries, silent_as=silent_as))
+    except Exception as fault:
+        raise_control_flow(fault)
+        if model_fault(fault) == "setting":
+            raise
+        logger.warning("The fallback model could not be reached: %s", mask_secrets(describe(fault)))
+        return fault
 
 
 def _stop_reason(budget: Budget, state: State) -> StopReason:
