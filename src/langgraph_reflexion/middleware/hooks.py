@@ -297,15 +297,11 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         if node == "direct" and turn is not None and answers:
             direct = frozenset(call["name"] for call in turn.tool_calls)
             parts = replace(parts, tools=replace(parts.tools, return_direct=direct))
-            node, state = yield from run_nodes(parts, config, state, "observe", ("check", *AFTER_CHECK))
-            if node == "check":
-                if (value := values.get("structured_response")) is not None:  # it came together with the calls
-                    answer = PendingDecision(action="finish", text=text_of(value), message=None, refused=False)
-                    state = {**state, "decision": answer}
-                node, state = yield from run_nodes(parts, config, state, node, AFTER_CHECK)
+            given = values.get("structured_response")
+            node, state = yield from _judge_direct_answer(parts, state, given, config)
             if node != "finish":
-                taken_back = {"structured_response": None} if values.get("structured_response") is not None else {}
                 again = {**private_state(state, node, config), "due": True}
+                taken_back = {"structured_response": None} if given is not None else {}
                 return {"reflexion": again, "jump_to": "model", **taken_back}
         elif node != "finish":
             state = ended_by_another(parts.budget, state, config)
@@ -375,6 +371,19 @@ def run_nodes(
         target = follows[node](state)
         node = "tool" if isinstance(target, list) else target
     return node, state
+
+
+def _judge_direct_answer(
+    parts: Parts, state: State, structured: Any, config: RunnableConfig
+) -> Waits[tuple[str, State]]:
+    """Observe and check what the last turn's tools answered directly, or the `structured` answer that came with it."""
+    node, state = yield from run_nodes(parts, config, state, "observe", ("check", *AFTER_CHECK))
+    if node != "check":
+        return node, state
+    if structured is not None:
+        answer = PendingDecision(action="finish", text=text_of(structured), message=None, refused=False)
+        state = {**state, "decision": answer}
+    return (yield from run_nodes(parts, config, state, node, AFTER_CHECK))
 
 
 def gives_answer(state: State, tools: Toolbox, response: ModelResponse[Any]) -> bool:
