@@ -79,18 +79,13 @@ def protocol_for(
         return Parser(protocol, allowed)
     if protocol not in ("auto", "tools", "json"):
         raise ValueError(f"`protocol` must be 'auto', 'tools', 'json' or your own parser, got {protocol!r}")
-    automatic = protocol == "auto"
     models = list(model.values()) if isinstance(model, Mapping) else [model]
-    if automatic:
+    is_native = protocol == "tools"
+    if protocol == "auto":
         example = next(iter(models), None)
-        protocol = "tools" if not isinstance(example, Runnable) or can_call_tools(example) else "json"
-    if protocol == "tools":
-        # A model that has bound tools already, or may have, cannot be bound to one more.
-        is_unbound = all(isinstance(m, str) or (isinstance(m, Runnable) and bound_names(m) is None) for m in models)
-        if response_format is None or not (response_format.is_tool and response_format.is_object and is_unbound):
-            return Native(tuple(controls or ()))
-        toolbox.check_names([response_format.name])
-        return Native(tuple(controls or ()), {**response_format.json_schema, "title": response_format.name})
+        is_native = not isinstance(example, Runnable) or can_call_tools(example)
+    if is_native:
+        return Native(tuple(controls or ()), _answer_schema(models, toolbox, response_format))
     for choice in models:
         if isinstance(choice, Runnable) and (names := bound_names(choice)):
             raise ValueError(
@@ -101,7 +96,19 @@ def protocol_for(
     described = [tool for tool in toolbox.offered if tool_name(tool) in toolbox.names]
     if builtin := [tool for tool in toolbox.offered if tool_name(tool) not in toolbox.names]:
         raise ValueError(f"A provider's built-in tool in `tools` needs protocol='tools', got {builtin[0]!r}")
-    return Json(allowed, described, prompts, allow_prose=automatic and not described)
+    return Json(allowed, described, prompts, allow_prose=protocol == "auto" and not described)
+
+
+def _answer_schema(
+    models: Sequence[Any], toolbox: Toolbox, response_format: ResponseFormat | None
+) -> dict[str, Any] | None:
+    """The schema of the tool that gives the answer, or None if the answer is no call of a tool."""
+    # A model that has bound tools already, or may have, cannot be bound to one more.
+    is_unbound = all(isinstance(m, str) or (isinstance(m, Runnable) and bound_names(m) is None) for m in models)
+    if response_format is None or not (response_format.is_tool and response_format.is_object and is_unbound):
+        return None
+    toolbox.check_names([response_format.name])
+    return {**response_format.json_schema, "title": response_format.name}
 
 
 def model_choice(

@@ -41,9 +41,10 @@ def recall(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]:
     if (book := parts.memory.book(state, config)) is None:
         return nothing
     known, found, step = state["recalled"], list[Recalled](), state["tally"]["steps"]
-    failure = state.get("failure")
-    # For the task at the start, for a failure after it; a run that starts with feedback has both.
-    for cause in [*([None] if step == 0 else []), *([failure] if failure is not None else [])]:
+    causes: list[Failure | None] = [None] if step == 0 else []  # no failure: the task itself
+    if (failure := state.get("failure")) is not None:  # also at the start, if the run begins with feedback
+        causes.append(failure)
+    for cause in causes:
         lessons = yield from find_lessons(book, parts, state, cause, [*known, *found])
         found += choose_shown(policy, state, lessons, 0 if cause is None else max(1, step))
     if not found:

@@ -248,13 +248,12 @@ class LessonWriter:
         """
         state, book = self.state, self.book
         lesson = lesson.model_copy(update={"topic": self.topic, "sources": [state["about"]["id"]]})
-        if not only_for_run:
-            shown = [recalled.lesson for recalled in state["recalled"] if recalled.shown]
-            for known in shown:  # it came from memory, so it is not new evidence
-                if known.id in lesson.text or same(known.text, lesson.text):
-                    why = "this run was shown it"
-                    emit_lesson(self.config, lesson.kind, lesson.text, "unchanged", why, known.id)
-                    return None
+        shown = [recalled.lesson for recalled in state["recalled"] if recalled.shown]
+        repeated = (known for known in shown if known.id in lesson.text or same(known.text, lesson.text))
+        if not only_for_run and (known := next(repeated, None)) is not None:
+            # It came from memory, so it is not new evidence.
+            emit_lesson(self.config, lesson.kind, lesson.text, "unchanged", "this run was shown it", known.id)
+            return None
         if only_for_run or book is None:
             memory = self.parts.memory
             book = LessonBook(InMemoryStore(), ("run",), memory.policy, memory.clock, prompts=memory.prompts)
