@@ -328,12 +328,12 @@ class _Source:
         return any(self._has(value * scale, slack * scale) for scale in scales)
 
     def _has(self, value: float, slack: float = 0) -> bool:
-        return round(value, 6) in self.numbers or value in self._also or self._has_within(value - slack, value + slack)
-
-    def _has_within(self, low: float, high: float) -> bool:
-        """Whether it has a number between these two, if they differ."""
-        at = bisect_left(self._sorted, low)
-        return low < high and at < len(self._sorted) and self._sorted[at] <= high
+        if round(value, 6) in self.numbers or value in self._also:
+            return True
+        if not slack:
+            return False
+        at = bisect_left(self._sorted, value - slack)
+        return at < len(self._sorted) and self._sorted[at] <= value + slack
 
     @cached_property
     def _sorted(self) -> list[float]:
