@@ -241,7 +241,8 @@ def _handle_error(call: WorkerCall, fault: BaseException) -> Waits[Update]:
     state, name = call.state, call.trial.worker.name
     evidence, mark = f"The worker failed: {as_sentence(fault)}", fingerprint("tool_error", name, describe(fault))
     failure = _fail(call, "tool_error", evidence, mark, tool=name, error_class=tool_error_class(fault))
-    tried = len(state["failures"]) - state["tally"]["attempt_start"]["failures"] + 1
+    earlier = state["failures"][state["tally"]["attempt_start"]["failures"] :]
+    tried = 1 + sum(past.signal != "feedback" for past in earlier)
     seconds = call.parts.budget.seconds_left(state)
     wait = retry_delay(fault, tried - 1, seconds) if is_transient(fault) else 0.0
     if tried > call.trial.retries or wait is None:

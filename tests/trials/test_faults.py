@@ -147,6 +147,14 @@ def test_a_worker_that_failed_is_called_again_in_its_attempt_as_often_as_asked(
     assert len(seen.outcome.failures) == 2
 
 
+@pytest.mark.req("K2", "A10")
+def test_feedback_takes_no_retry_of_the_worker_away(made, student, scores):
+    graph = made(student(RuntimeError("once"), "Bell"), [scores(True)], retries=1)
+    asked = [("user", "Who invented the telephone?"), ("ai", "Edison")]
+    outcome = graph.invoke({"messages": asked, "feedback": "Edison did not."})["outcome"]
+    assert [attempt.answer for attempt in outcome.attempts] == ["Bell"]
+
+
 @pytest.mark.req("K2", "A5")
 def test_a_passing_fault_is_waited_for_before_the_retry(tried, student, scores):
     began = time.monotonic()
