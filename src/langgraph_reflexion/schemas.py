@@ -152,9 +152,12 @@ class Verdict(Value):
         plain = {name: dict(side) for name, side in sides.items() if isinstance(side, (dict, Dimension))}
         fields, notes = {**given, "dimensions": {**sides, **plain}}, list[str]()
         for name, scored in (("", fields), *((f" of {name}", side) for name, side in plain.items())):
-            score = scored.get("score")
-            if isinstance(score, (int, float)) and not 0 <= score <= 100:
-                scored["score"] = 0.0 if math.isnan(score) else min(max(float(score), 0.0), 100.0)
+            try:
+                score = float(scored["score"])
+            except (KeyError, TypeError, ValueError, OverflowError):  # pydantic says what is wrong with it
+                continue
+            if not 0 <= score <= 100:
+                scored["score"] = 0.0 if math.isnan(score) else min(max(score, 0.0), 100.0)
                 notes.append(f"the score {score:g}{name} is outside 0 to 100 and counts as {scored['score']:g}")
         return {**fields, "issues": [*given.get("issues", ()), *notes]} if notes else given
 

@@ -86,7 +86,18 @@ def test_a_verdict_that_contradicts_its_score_says_so_among_its_issues(run, pass
 
 
 @pytest.mark.req("E4", "E8")
-@pytest.mark.parametrize(("given", "counts"), [(150, 100), (-3, 0), (float("nan"), 0), (Verdict(score=1000), 100)])
+@pytest.mark.parametrize(
+    ("given", "counts"),
+    [
+        (150, 100),
+        (-3, 0),
+        (float("nan"), 0),
+        (Verdict(score=1000), 100),
+        (Verdict(score=Decimal("100.5")), 100),
+        (Verdict(score=np.float32("nan")), 0),
+        (Verdict(score="-3"), 0),
+    ],
+)
 def test_a_score_out_of_range_is_clamped_and_reported(run, given, counts):
     seen = run(RoleModel([say("x")]), checks=[lambda *_: given], limits=ONCE)
     (verdict,) = seen.outcome.attempts[0].verdicts
