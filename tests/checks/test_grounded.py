@@ -130,6 +130,7 @@ def test_the_same_claim_may_be_written_differently(answer):
         ("It holds 200,050 seats.", "two hundred thousand and fifty", "two hundred thousand and sixty"),
         ("[(16.666666666666668,)]", "16.67 or 16.7", "16.66"),
         ("[(2345678,)]", "2.35 million", "2.34 million"),
+        ("They sold 4.2 tons in 1912.", "4.2", "1.9"),
     ],
 )
 def test_numbers_are_compared_however_languages_and_files_write_them(seen, right, wrong):

@@ -322,10 +322,10 @@ class _Source:
         return all(float(number) in self.numbers for number in date.numbers)
 
     def has_number(self, value: float, slack: float) -> bool:
-        """Whether it has this number, which may be rounded: as it is, or in thousands or millions."""
+        """Whether it has this number: as it is, perhaps rounded, or exactly, in thousands or millions."""
         has_digits = len(f"{value:g}".replace(".", "").strip("0")) > 1
-        scales = (1, 1e3, 1e-3, 1e6, 1e-6) if has_digits else (1,)
-        return any(self._has(value * scale, slack * scale) for scale in scales)
+        scaled = (value * 1e3, value / 1e3, value * 1e6, value / 1e6) if has_digits else ()
+        return self._has(value, slack) or any(map(self._has, scaled))
 
     def _has(self, value: float, slack: float = 0) -> bool:
         if round(value, 6) in self.numbers or value in self._also:
