@@ -20,6 +20,7 @@ from langgraph_reflexion.nodes.models.calling import (
     ask,
     call_model,
     raise_control_flow,
+    reply_or_fault,
     with_handlers,
 )
 from langgraph_reflexion.nodes.models.choice import Model
@@ -200,14 +201,11 @@ def _convert(
             return response_format.validate(value) if value is not None else (None, "no value was returned")
     in_words = [*before, HumanMessage(with_schema(instruction, response_format.json_schema, prompts))]
     seconds = budget.seconds_left(state)
-    try:
-        reply = yield from call_model(model, in_words, config, seconds=seconds, retries=retries, silent_as="shape")
-    except Exception as fault:
-        raise_control_flow(fault)
-        if model_fault(fault) == "setting":
-            raise
+    asking = call_model(model, in_words, config, seconds=seconds, retries=retries, silent_as="shape")
+    reply = yield from reply_or_fault(asking)
+    if isinstance(reply, Exception):
         meter.add(COST_OF_NO_REPLY)
-        return None, describe(fault)
+        return None, describe(reply)
     meter.add(reply.spent)
     return response_format.read(reply.message.text)
 

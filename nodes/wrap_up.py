@@ -9,10 +9,9 @@ from langchain_core.runnables import RunnableConfig
 
 from langgraph_reflexion.driver import Waits
 from langgraph_reflexion.nodes.budget import Budget, end_attempt
-from langgraph_reflexion.nodes.exceptions import as_sentence, describe, model_fault
+from langgraph_reflexion.nodes.exceptions import as_sentence, describe
 from langgraph_reflexion.nodes.host import emit_failure
-from langgraph_reflexion.nodes.models.calling import Reply, call_model, cut_off_by_provider, raise_control_flow
-from langgraph_reflexion.nodes.models.choice import Model
+from langgraph_reflexion.nodes.models.calling import call_model, cut_off_by_provider, reply_or_fault
 from langgraph_reflexion.nodes.models.protocols import as_text
 from langgraph_reflexion.nodes.models.transcript import answer_of, bounded, call_text, fenced, paired, without_calls
 from langgraph_reflexion.nodes.parts import Parts
@@ -50,8 +49,14 @@ def wrap_up(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]
     update: Update = {"stop": stop, "reason": reason}
     spent, text, message = Usage(), "", None
     if parts.fallback is not None:
-        reply = yield from _ask_fallback(parts.fallback, parts, state, config, shown)
+        prompt = yield from _prompt(parts, state, config, shown)
+        # It may run after the deadline. Then it gets at most that time once more, so it cannot hang.
+        seconds, retries = budget.limits.deadline, budget.limits.model_retries
+        silent_as = "fallback" if parts.actor.hold_answers else None
+        asking = call_model(parts.fallback, prompt, config, seconds=seconds, retries=retries, silent_as=silent_as)
+        reply = yield from reply_or_fault(asking)
         if isinstance(reply, Exception):
+            logger.warning("The fallback model could not be reached: %s", mask_secrets(describe(reply)))
             update["reason"] = f"{reason} The fallback model could not be reached either: {as_sentence(reply)}"
             shown = f"{shown} The fallback model did not reply either."
         else:
@@ -76,24 +81,6 @@ def wrap_up(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]
         update |= end_attempt(state, config, update["tally"])
     pending = PendingDecision(action="finish", text=text, message=message, refused=False)
     return {**update, "decision": pending, "progress": {"node": "wrap_up", "stop": stop}}
-
-
-def _ask_fallback(
-    model: Model, parts: Parts, state: State, config: RunnableConfig, reason: str
-) -> Waits[Reply | Exception]:
-    """The fallback model's reply, or the exception if it cannot be reached. A wrong setting is raised."""
-    prompt = yield from _prompt(parts, state, config, reason)
-    limits, silent_as = parts.budget.limits, "fallback" if parts.actor.hold_answers else None
-    try:
-        # It may run after the deadline. Then it gets at most that time once more, so it cannot hang.
-        seconds, retries = limits.deadline, limits.model_retries
-        return (yield from call_model(model, prompt, config, seconds=seconds, retries=retries, silent_as=silent_as))
-    except Exception as fault:
-        raise_control_flow(fault)
-        if model_fault(fault) == "setting":
-            raise
-        logger.warning("The fallback model could not be reached: %s", mask_secrets(describe(fault)))
-        return fault
 
 
 def _stop_reason(budget: Budget, state: State) -> StopReason:

@@ -11,9 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from langgraph_reflexion.driver import Waits, in_thread
 from langgraph_reflexion.memory import Foreign, screen
-from langgraph_reflexion.nodes.exceptions import model_fault
 from langgraph_reflexion.nodes.host import emit
-from langgraph_reflexion.nodes.models.calling import COST_OF_NO_REPLY, Meter, raise_control_flow
+from langgraph_reflexion.nodes.models.calling import COST_OF_NO_REPLY, Meter, reply_or_fault
 from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.nodes.models.response_format import ask_for_json
 from langgraph_reflexion.nodes.models.transcript import bounded, fenced, run_transcript
@@ -117,22 +116,19 @@ def _ask(parts: Parts, state: State, config: RunnableConfig, model: Model, meter
         left=_steps_left(parts, state),
     )
     schema = {**SelfCheck.model_json_schema(), "required": list(SelfCheck.model_fields)}
-    try:
-        reply = yield from ask_for_json(
-            model,
-            [HumanMessage(question)],
-            config,
-            "SelfCheck",
-            schema,
-            prompts=prompts,
-            seconds=parts.budget.seconds_left(state),
-            retries=parts.budget.limits.model_retries,
-            silent_as="self_check",
-        )
-    except Exception as fault:
-        raise_control_flow(fault)
-        if model_fault(fault) == "setting":
-            raise
+    asking = ask_for_json(
+        model,
+        [HumanMessage(question)],
+        config,
+        "SelfCheck",
+        schema,
+        prompts=prompts,
+        seconds=parts.budget.seconds_left(state),
+        retries=parts.budget.limits.model_retries,
+        silent_as="self_check",
+    )
+    reply = yield from reply_or_fault(asking)
+    if isinstance(reply, Exception):
         meter.add(COST_OF_NO_REPLY)
         return None
     meter.add(reply.spent)

@@ -22,7 +22,7 @@ from langgraph.errors import GraphBubbleUp
 from pydantic import BaseModel, ValidationError
 
 from langgraph_reflexion.driver import Wait, Waits, default_config, either, pause, silent_config
-from langgraph_reflexion.nodes.exceptions import cause_of, describe, is_lost_connection, retry_delay
+from langgraph_reflexion.nodes.exceptions import cause_of, describe, is_lost_connection, model_fault, retry_delay
 from langgraph_reflexion.nodes.host import silent_graph_config
 from langgraph_reflexion.nodes.models.choice import Model
 from langgraph_reflexion.schemas import Usage
@@ -81,6 +81,17 @@ def call_model(
     calls, invalid = _valid_calls(reply, broken) if reply.tool_calls or reply.invalid_tool_calls else ([], [])
     fields = {"tool_calls": calls, "invalid_tool_calls": invalid, "additional_kwargs": reply.additional_kwargs}
     return Reply(with_valid_text(reply, **fields), usage_of(reply))
+
+
+def reply_or_fault(asking: Waits[Reply]) -> Waits[Reply | Exception]:
+    """The reply of a model, or the exception if there is none. An error in the settings is raised."""
+    try:
+        return (yield from asking)
+    except Exception as fault:
+        raise_control_flow(fault)
+        if model_fault(fault) == "setting":
+            raise
+        return fault
 
 
 def ask(
