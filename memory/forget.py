@@ -38,13 +38,11 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
     items = {item.key: item for item in (yield from read_items(shelf.lessons, meant)) if item is not None}
     items |= yield from shelf.current_items()
     meant = [id for id in meant if id in items]
+    summaries = [key for key, item in items.items() if key not in meant and _summarizes(item, meant)]
     about: dict[str, list[Item]] = {}
-    texts: dict[str, list[str]] = {}
-    for id in [*meant, *(key for key, item in items.items() if key not in meant and _summarizes(item, meant))]:
+    for id in [*meant, *summaries]:
         about[id] = yield from items_in(shelf.evidence_of(id))
-        values = [items[id].value, *(item.value.get(side) for item in about[id] for side in ("before", "after"))]
-        given = (value.get("text") for value in values if isinstance(value, dict))
-        texts[id] = [text for text in given if isinstance(text, str)]
+    texts = {id: _texts_of(items[id], about[id]) for id in about}
     forgotten_texts = {fold(text) for id in meant for text in texts[id]}
     texts = {id: its for id, its in texts.items() if id in meant or not forgotten_texts.isdisjoint(map(fold, its))}
     ops: list[Op] = []
@@ -97,6 +95,13 @@ def _without_texts(
     # Other tasks may have written some of them during the pauses.
     now = filter(None, (yield from read_items(shelf.episodes, found)))
     return [op for item in now if (op := without(item)) is not None]
+
+
+def _texts_of(item: Item, about: Iterable[Item]) -> list[str]:
+    """The texts that a lesson has or, according to its changes, had."""
+    values = [item.value, *(record.value.get(side) for record in about for side in ("before", "after"))]
+    given = (value.get("text") for value in values if isinstance(value, dict))
+    return [text for text in given if isinstance(text, str)]
 
 
 def _summarizes(item: Item, lessons: Collection[str]) -> bool:

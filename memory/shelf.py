@@ -317,21 +317,21 @@ class Shelf:
         wanted = [id for id in dict.fromkeys(ids) if may_be_an_id(id)]
         found: dict[str, StoredLesson] = {}
         for _ in range(MAX_CORRECTIONS):
-            found, kept, forgotten = yield from at_once(
+            found, snapshots, forgotten = yield from at_once(
                 self.read_some(wanted), read_items(self.evidence, wanted), read_items(self.forgotten, wanted)
             )
             ops: list[Op] = []
-            for id, item, is_forgotten in zip(wanted, kept, forgotten, strict=True):
-                if is_forgotten is not None:
+            for id, snapshot, was_forgotten in zip(wanted, snapshots, forgotten, strict=True):
+                if was_forgotten is not None:
                     found.pop(id, None)
-                    left = [item, *(yield from read_items(self.lessons, [id]))]
+                    left = [snapshot, *(yield from read_items(self.lessons, [id]))]
                     left += yield from items_in(self.evidence_of(id))
-                    ops += drop(there for there in left if there is not None)
+                    ops += drop(item for item in left if item is not None)
                 elif (entry := found.get(id)) is not None:
                     ops += self.item_ops(entry.item, entry.item.value, entry.evidence)
-                    snapshot = entry.evidence.snapshot_record()
-                    if item is None or item.value != snapshot:
-                        ops.append(put(self.evidence, entry.lesson.id, snapshot))
+                    right = entry.evidence.snapshot_record()
+                    if snapshot is None or snapshot.value != right:
+                        ops.append(put(self.evidence, entry.lesson.id, right))
             if not ops:
                 break
             yield from self.save(ops)
