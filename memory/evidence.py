@@ -139,12 +139,12 @@ class Evidence:
     @property
     def vouched(self) -> bool:
         """Whether the last decision by a person is to show the lesson."""
-        return bool(self.decisions) and self.decisions[-1].status in LIVE
+        return any(decision.status in LIVE for decision in self.decisions[-1:])
 
     @property
     def approved(self) -> bool:
         """Whether the last decision by a person made it active."""
-        return bool(self.decisions) and self.decisions[-1].status == "active"
+        return any(decision.status == "active" for decision in self.decisions[-1:])
 
     @property
     def decisions(self) -> tuple[Change, ...]:

@@ -81,17 +81,16 @@ def paired(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     if is_paired(messages):
         return list(messages)
     turns = [with_ids(m) if isinstance(m, AIMessage) and None in call_ids(m) else m for m in messages]
-    calls = defaultdict[str, list[tuple[int, int]]](list)
+    open_calls = defaultdict[str, list[tuple[int, int]]](list)
+    answers: dict[tuple[int, int], ToolMessage] = {}
     for i, turn in enumerate(turns):
         for n, call in enumerate(calls_in(turn)):
-            calls[call["id"]].append((i, n))
-    answers: dict[tuple[int, int], ToolMessage] = {}
-    for at, answer in enumerate(turns):
-        if isinstance(answer, ToolMessage):
+            open_calls[call["id"]].append((i, n))
+        if isinstance(turn, ToolMessage) and (places := open_calls[turn.tool_call_id]):
             # Some servers give each turn the same call ids. An answer belongs to the last turn before it.
-            open_calls = [place for place in calls[answer.tool_call_id] if place[0] < at and place not in answers]
-            if open_calls:
-                answers[min(place for place in open_calls if place[0] == open_calls[-1][0])] = answer
+            place = next(place for place in places if place[0] == places[-1][0])
+            places.remove(place)
+            answers[place] = turn
     out: list[AnyMessage] = []
     for i, turn in enumerate(turns):
         if not isinstance(turn, ToolMessage):
