@@ -92,6 +92,7 @@ def run_call(
     while True:
         try:
             result = yield wait.within(run_limits.tool_timeout, seconds_left())
+            break
         except Exception as error:
             fault = cause_of(error)
             raise_control_flow(fault)
@@ -99,18 +100,16 @@ def run_call(
                 raise
             if _needs_await(tool, fault):
                 raise NeedsAsyncError(f"The tool {call['name']!r}") from fault
-            if attempt == run_limits.tool_retries or not is_transient(fault) or not may_retry:
-                return fault
-            if (delay := retry_delay(fault, attempt, seconds_left())) is None:
+            is_last = attempt == run_limits.tool_retries or not is_transient(fault) or not may_retry
+            if is_last or (delay := retry_delay(fault, attempt, seconds_left())) is None:
                 return fault
             logger.info("Tool %r is called again in %.2g s: %s", call["name"], delay, mask_secrets(describe(fault)))
             yield pause(delay)
             attempt += 1
-        else:
-            if isinstance(result, ToolMessage) and result.tool_call_id != call["id"]:
-                # A message from elsewhere, for example from an agent behind the tool, now answers this call.
-                result = result.model_copy(update={"tool_call_id": call["id"], "name": call["name"]})
-            return (yield from _check_result(parts, call, result, seconds_left()))
+    if isinstance(result, ToolMessage) and result.tool_call_id != call["id"]:
+        # A message from elsewhere, for example from an agent behind the tool, now answers this call.
+        result = result.model_copy(update={"tool_call_id": call["id"], "name": call["name"]})
+    return (yield from _check_result(parts, call, result, seconds_left()))
 
 
 def _check_result(parts: Parts, call: ToolCall, result: Any, seconds: float | None) -> Waits[Any]:
