@@ -213,12 +213,15 @@ def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:
     """What a run counts for a lesson, or without one for its topic: `win`, `loss`, or `None` if it says nothing.
 
     If an answer was rejected for the lesson's own failure, although the lesson was shown or because it was withheld,
-    the run is a loss, however it ended. A run without a verdict counts only for a lesson bound to a failure.
+    the run is a loss, however it ended. A run without a verdict counts only for a lesson bound to a failure, and one
+    whose last answer was rejected by a check that raised for no other.
     """
     if episode.status == "needs_input" or episode.stop_reason in UNCOUNTED:
         return None
     if lesson is not None and _met_failure(episode, lesson) and not _has_recovered(episode):
         return "loss"
+    if not episode.success and episode.failures and episode.failures[-1].is_broken_check:
+        return None
     if episode.success is not None:
         return "win" if episode.success else "loss"
     if episode.status != "unverified":

@@ -21,6 +21,7 @@ from typing import Any
 from langgraph.store.base import Item
 
 from langgraph_reflexion.context import MemoryPolicy
+from langgraph_reflexion.driver import in_thread
 from langgraph_reflexion.memory.access import Plan, at_once
 from langgraph_reflexion.memory.choose import Fit, Selection, choose, doubt_of, holds_always, is_approved
 from langgraph_reflexion.memory.credit import runs_of_topics, topic_label, won_and_lost
@@ -33,7 +34,16 @@ from langgraph_reflexion.memory.models import topic_for
 from langgraph_reflexion.memory.screening import suspicion
 from langgraph_reflexion.memory.shelf import Shelf, time_in
 from langgraph_reflexion.schemas import Failure, Lesson, Trigger
-from langgraph_reflexion.text.task import FURTHER, GENERAL, NAMES, TOPICS, says_what, sentences, specific_words
+from langgraph_reflexion.text.task import (
+    FURTHER,
+    GENERAL,
+    LONG_TASK,
+    NAMES,
+    TOPICS,
+    says_what,
+    sentences,
+    specific_words,
+)
 from langgraph_reflexion.text.tokens import STOP_WORDS, function_words
 
 logger = logging.getLogger(__name__)
@@ -289,7 +299,8 @@ def _query_words(shelf: Shelf, task: str) -> Plan[tuple[dict[str, float], str]]:
     """The words of a task with their weights, highest in its request, and the request itself."""
     earlier = yield from shelf.earlier_tasks(task)
     weights: dict[str, float] = {}
-    parts = sentences(task, earlier)
+    reading = in_thread(lambda: sentences(task, earlier), own=True)
+    parts = (yield reading) if len(task) >= LONG_TASK else sentences(task)
     for sentence, share in parts:
         for word in words_of(sentence):
             weights[word] = max(weights.get(word, 0.0), share * _weight(word))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -44,6 +45,8 @@ from langgraph_reflexion.memory.upkeep import drop_old_notes, is_due, sum_up_run
 from langgraph_reflexion.schemas import SHOWN, TEXTS, Lesson, LessonStatus
 from langgraph_reflexion.text.likeness import opposed, same, same_in_other_words
 from langgraph_reflexion.text.tokens import fold, tokens
+
+logger = logging.getLogger(__name__)
 
 WriteAction = Literal["added", "merged", "unchanged", "refused", "quarantined"]
 
@@ -459,6 +462,8 @@ def _evictions(shelf: Shelf, new: StoredLesson, run: str | None) -> Plan[list[Op
     free = sorted((other for other in live if not other.evidence.approved), key=lambda other: _usefulness(shelf, other))
     cap = shelf.policy.max_kept
     too_many = len(live) - (cap - cap // SPARE) if len(live) > cap else 0
+    if too_many > cap // SPARE + 1:
+        logger.warning("Retired %d lessons at once, because the policy of this book keeps %d", too_many, cap)
     ops: list[Op] = []
     for other in free[:too_many]:
         ops += shelf.change_ops(other, "retired", "retired", by="policy", why=f"{cap} lessons are kept", run=run)

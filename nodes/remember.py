@@ -152,7 +152,7 @@ def _is_confirmed(parts: Parts, state: State, count: int, *, accepted: bool) -> 
     # All other signals end with the answer: a check, a loop, no progress, the user's feedback.
     rejected = next((attempt for attempt in attempts if failure in attempt.failures), None)
     verified = accepted and _origin_of_acceptance(parts, state, rejected) == "verified"
-    return verified and failure.signal != "feedback" and not is_broken_check(failure)
+    return verified and failure.signal != "feedback" and not failure.is_broken_check
 
 
 def _fails_format(attempt: Attempt) -> bool:
@@ -173,7 +173,7 @@ def _advice_that_worked(policy: MemoryPolicy, state: State) -> Reflection | None
 
     If no answer was rejected and its reflection left a lesson, that lesson already says the same.
     """
-    if all(map(is_broken_check, state["failures"])):
+    if all(failure.is_broken_check for failure in state["failures"]):
         return None  # nothing was wrong but the check itself
     made, advised = state["reflections"], state["tally"]["advised"]
     rejected = len(state["attempts"]) - 1
@@ -182,11 +182,6 @@ def _advice_that_worked(policy: MemoryPolicy, state: State) -> Reflection | None
     if not rejected and (state["lessons_written"] or _has_failed_since_advice(state)):
         return None
     return None if _why_not_saved(policy, made[-1]) else made[-1]
-
-
-def is_broken_check(failure: Failure) -> bool:
-    """Whether a check raised, so that the failure says nothing about the answer."""
-    return failure.signal == "check_failed" and failure.error_class == "exception"
 
 
 def _has_failed_since_advice(state: State) -> bool:
@@ -294,7 +289,7 @@ def _first_origin(parts: Parts, state: State, failure: Failure) -> Origin:
     """The origin of a new lesson: a person's message, a model's verdict, or advice that was not tried yet."""
     if failure.signal == "feedback":
         return "told"
-    if failure.signal != "check_failed" or is_broken_check(failure):
+    if failure.signal != "check_failed" or failure.is_broken_check:
         return "observed"
     origin = _origin_of_checks(parts, _names_of_checks(parts, state["verdicts"], accepted=False))
     return "observed" if origin == "verified" else origin

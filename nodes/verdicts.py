@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Real
+from traceback import format_exception
 from typing import Any, NamedTuple
 
 from langchain_core.messages import ToolCall
@@ -30,6 +31,7 @@ from langgraph_reflexion.nodes.models.calling import Meter, raise_control_flow, 
 from langgraph_reflexion.nodes.models.transcript import bounded
 from langgraph_reflexion.schemas import Origin, Run, Verdict
 from langgraph_reflexion.text.json_text import map_texts
+from langgraph_reflexion.text.literals import mask_secrets
 
 logger = logging.getLogger(__name__)
 
@@ -81,9 +83,10 @@ class NamedCheck:
             return self.read((yield inside.within(seconds)))
         except NeedsAsyncError:
             raise
-        except Exception as fault:  # the caller's own code
+        except Exception as fault:  # noqa: BLE001 - the caller's own code
             raise_control_flow(fault)
-            logger.warning("%s failed, which counts as a rejection: %s", what, describe(fault), exc_info=fault)
+            raised = mask_secrets("".join(format_exception(fault)))  # a client's error may hold a key
+            logger.warning("%s failed, which counts as a rejection: %s", what, raised)
             return Verdict(passed=False, issues=[f"{CHECK_FAULT}{describe(fault)}"], check=self.name)
 
     def read(self, result: Any) -> Verdict:

@@ -33,6 +33,7 @@ from langgraph_reflexion.nodes.remember import added_by_tools, foreign_texts
 from langgraph_reflexion.prompts import Prompts
 from langgraph_reflexion.schemas import Lesson, Origin, Usage
 from langgraph_reflexion.state import Update, first_message, is_users_word
+from langgraph_reflexion.text.literals import mask_secrets
 from langgraph_reflexion.text.tokens import UNSPACED, normalize, tokens
 
 logger = logging.getLogger(__name__)
@@ -157,7 +158,7 @@ def conclude(on_done: Callable[[dict[str, Any]], Any] | None, state: Any, _confi
             yield call_function("`on_done`", on_done, learned)
         except Exception as fault:  # noqa: BLE001 - the caller's own code
             raise_control_flow(fault)
-            logger.warning("`on_done` failed: %s", describe(fault))
+            logger.warning("`on_done` failed: %s", mask_secrets(describe(fault)))
     return {"learned": learned}
 
 
@@ -202,7 +203,7 @@ def _details(found: Report | Memories, reply: Reply) -> dict[str, Any]:
 def _failure(who: str, fault: Exception) -> dict[str, Any]:
     raise_control_flow(fault)
     why = str(fault) if isinstance(fault, _NoAnswerError) else describe(fault)
-    logger.warning("%s failed, and nothing else is affected: %s", who, why)
+    logger.warning("%s failed, and nothing else is affected: %s", who, mask_secrets(why))
     return {"failed": why}
 
 

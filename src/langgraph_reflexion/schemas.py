@@ -117,6 +117,11 @@ class Failure(Value):
     repeats: int = 1
     """How often this mistake has now happened in the run."""
 
+    @property
+    def is_broken_check(self) -> bool:
+        """Whether a check raised, so that the failure says nothing about the answer."""
+        return self.signal == "check_failed" and self.error_class == "exception"
+
 
 class Dimension(Value):
     """One aspect of an answer, with its own score."""

@@ -54,6 +54,14 @@ def test_a_success_is_a_win_and_a_failure_a_loss(book: LessonBook, mine: str, cl
     assert [(one.wins, one.losses) for one in book.lessons()] == [(2, 2)]
 
 
+@pytest.mark.req("E8")
+def test_a_run_whose_check_raised_says_nothing_about_its_lessons(book: LessonBook, mine: str) -> None:
+    down = Failure(signal="check_failed", evidence="the judge is down", error_class="exception")
+    book.credit(run("r1", False, shown=[mine], failures=[down]))
+    book.credit(run("r2", False, shown=[mine], failures=[Failure(signal="check_failed", evidence="11:00 is taken")]))
+    assert counts(book, mine) == (2, 0, 1)
+
+
 @pytest.mark.req("N3")
 def test_a_view_of_the_store_shows_the_counts_as_they_are(book: LessonBook, store: BaseStore, mine: str) -> None:
     book.credit(run("r1", shown=[mine]))

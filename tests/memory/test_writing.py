@@ -311,6 +311,18 @@ def test_the_least_useful_goes_when_there_are_too_many_and_an_approved_one_never
 
 
 @pytest.mark.req("D18")
+def test_a_policy_that_keeps_far_fewer_than_there_are_says_so_in_the_log(
+    store: BaseStore, book_on: Any, caplog: Any
+) -> None:
+    for noun in NOUNS:
+        book_on(store).add(a_rule(f"Polish the {noun} before the guests of the {noun} arrive."))
+    assert caplog.messages == []
+    book_on(store, max_kept=3).add(a_rule())
+    many = len(NOUNS) - 2
+    assert caplog.messages == [f"Retired {many} lessons at once, because the policy of this book keeps 3"]
+
+
+@pytest.mark.req("D18")
 @pytest.mark.slow
 def test_a_full_book_makes_room_for_several_lessons_at_once_so_that_not_each_one_reads_all(book_on: Any) -> None:
     book = book_on(InMemoryStore(), max_kept=200)

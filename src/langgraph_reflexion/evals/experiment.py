@@ -245,4 +245,4 @@ def _why_broken(outcome: Outcome) -> str | None:
     if outcome.status == "success" or not outcome.failures:
         return None
     last = outcome.failures[-1]
-    return last.evidence if (last.signal, last.error_class) == ("check_failed", "exception") else None
+    return last.evidence if last.is_broken_check else None
