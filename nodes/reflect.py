@@ -91,14 +91,13 @@ def _ask_reflector(case: Case) -> Waits[tuple[ReadReflection, Depth, Tally]]:
     budget, state = case.parts.budget, case.state
     depth = _depth(budget, state, case.failure)
     read = yield from ask_for_reflection(case, depth)
-    count, tally = 1, state["tally"]
-    may_ask_again = case.parts.reflector.may_stop and depth != "meta" and not tally["meta"]
+    count, tally, first = 1, state["tally"], read.reflection
     is_one_left = tally["reflections"] + 1 < budget.limits.max_reflections
-    if may_ask_again and is_one_left and _is_alike(budget, state, read.reflection) and not case.is_overspent:
-        _emit(case, read.reflection, SAID_BEFORE)
+    may_ask_again = case.parts.reflector.may_stop and depth != "meta" and not tally["meta"] and is_one_left
+    if first is not None and may_ask_again and _is_alike(budget, state, first) and not case.is_overspent:
+        _emit(case, first, SAID_BEFORE)
         count, depth = 2, "meta"
-        memos = read.reflection.memory_to_write if read.reflection else []
-        lost = [*read.dropped, *((memo.text, "its reflection says the same again") for memo in memos)]
+        lost = [*read.dropped, *((memo.text, "its reflection says the same again") for memo in first.memory_to_write)]
         read = yield from ask_for_reflection(case, depth)
         read = read._replace(dropped=[*lost, *read.dropped])
     spent = case.meter.spent
@@ -170,10 +169,8 @@ def _has_not_helped(state: State) -> bool:
     return len(state["reflections"]) >= 2 and len(scores) >= 3 and max(scores[-2:]) <= max(scores[:-2])
 
 
-def _is_alike(budget: Budget, state: State, reflection: Reflection | None) -> bool:
+def _is_alike(budget: Budget, state: State, reflection: Reflection) -> bool:
     """Whether an earlier reflection gave the same plan."""
-    if reflection is None:
-        return False
     plan, max_similarity = reflection.patch_prompt, budget.limits.stuck_similarity
     return concrete(plan) and any(likeness(plan, past.patch_prompt) > max_similarity for past in state["reflections"])
 
