@@ -58,7 +58,7 @@ def resolve_namespace(
     return (*labels, label(owner)) if policy.by_user and owner and "{user_id}" not in namespace else tuple(labels)
 
 
-def place_in(store: BaseStore, namespace: Namespace, context: Any = None, *, by_user: bool = False) -> Namespace:
+def place_in(store: BaseStore, namespace: Namespace, context: Any, *, by_user: bool = False) -> Namespace:
     """The namespace of a book or notebook with its fields filled. An invalid store or namespace is refused."""
     if not hasattr(store, "batch") or isinstance(store, type):
         raise ValueError(f"`store` must be a LangGraph store, got {hide_password(repr(store))}{store_hint(store)}")

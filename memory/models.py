@@ -60,7 +60,7 @@ def topic_for(task: str, policy: MemoryPolicy, seconds: float | None = None) -> 
     return (yield from given_topic(task, policy, seconds)) or topic_of(task)
 
 
-def given_topic(task: str, policy: MemoryPolicy, seconds: float | None = None) -> Waits[str | None]:
+def given_topic(task: str, policy: MemoryPolicy, seconds: float | None) -> Waits[str | None]:
     """The topic of a task by the policy's function, or `None` if there is none or it fails."""
     if policy.topics is None:
         return None

@@ -268,7 +268,7 @@ class Shelf:
         action: ChangeAction,
         *,
         by: By,
-        why: str = "",
+        why: str,
         run: str | None = None,
         words: tuple[str, ...] = (),
         after: Mapping[str, Any] = MappingProxyType({}),

@@ -143,7 +143,7 @@ def runtime_of(config: RunnableConfig) -> Runtime[Any]:
     return cast("Runtime[Any] | None", configurable_of(config).get("__pregel_runtime")) or Runtime()
 
 
-def silent_graph_config(config: RunnableConfig, *, recursion_limit: int, context: bool = True) -> RunnableConfig:
+def silent_graph_config(config: RunnableConfig, *, recursion_limit: int, context: bool) -> RunnableConfig:
     """The config for a graph called inside a node, so that no stream of messages or events shows it."""
     runtime = replace(runtime_of(config), stream_writer=lambda _event: None)
     inside = {**configurable_of(config), "__pregel_runtime": runtime if context else replace(runtime, context=None)}
@@ -275,7 +275,7 @@ def emit_failure(config: RunnableConfig, failure: Failure, message_id: str | Non
 
 
 def emit_lesson(
-    config: RunnableConfig, kind: str, text: str, action: str, reason: str = "", lesson_id: str | None = None
+    config: RunnableConfig, kind: str, text: str, action: str, reason: str, lesson_id: str | None = None
 ) -> None:
     """The event of a memo, and its line in the log: whether it was saved, and why."""
     logger.info("Lesson %s: %r%s", action, mask_secrets(text), f" ({mask_secrets(reason)})" if reason else "")

@@ -124,7 +124,7 @@ def fingerprint(signal: str, tool: str | None, text: str, literals: Iterable[str
     return f"{signal}|{tool or ''}|{masked}"
 
 
-def mask_literals(text: str, literals: Iterable[str] = ()) -> str:
+def mask_literals(text: str, literals: Iterable[str]) -> str:
     """The text in lower case with each literal replaced by a word for its kind."""
     text = unicodedata.normalize("NFKC", text).encode("utf-8", "replace").decode().replace("\0", "�")
     for literal in sorted({literal for literal in literals if len(literal) > 1}, key=lambda text: (-len(text), text)):
