@@ -256,7 +256,7 @@ def _with_unique_id(state: State, message: AIMessage) -> AIMessage:
 def _model_error(budget: Budget, state: State, fault: Exception, spent: Usage, failures: list[Failure]) -> Update:
     """The model call failed. The run is recorded and ends, with `deadline` if the time was up."""
     late = budget.overspent(state)
-    logger.warning("The model could not be reached: %s", mask_secrets(describe(fault)))
+    logger.warning("The model could not be reached in run %s: %s", state["about"]["id"], mask_secrets(describe(fault)))
     # For a fault in the caller's own model. Without the message, which may hold a key.
     logger.debug("The model's error was raised here:\n%s", "".join(format_tb(fault.__traceback__)))
     return {

@@ -111,7 +111,8 @@ def best_effort(parts: Parts, state: State, what: str, wait: Wait, *, writing: b
         return (yield wait.within(seconds_for_memory(parts, state, writing=writing)))
     except Exception as fault:  # noqa: BLE001 — any store's own exception
         raise_control_flow(fault)
-        logger.warning("%s failed, and the run continues without it: %s", what, mask_secrets(repr(fault)))
+        run, why = state["about"]["id"], mask_secrets(repr(fault))
+        logger.warning("%s failed, and run %s of %r continues without it: %s", what, run, parts.memory.agent, why)
         return None
 
 

@@ -57,7 +57,7 @@ def reflect(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]
     for text, reason in read.dropped:
         emit_lesson(config, "", text, "refused", reason)
     if read.reflection is None:
-        logger.warning("The run continues without a reflection: %s", mask_secrets(read.reason))
+        logger.warning("Run %s continues without a reflection: %s", state["about"]["id"], mask_secrets(read.reason))
         _emit(case, None, Objection("unreadable", read.reason))
         return {**update, "blocked": _blocked_calls(budget, state, failure)}
     given = read.reflection  # comparing it with all that tools said may take seconds, so the event loop does not do it

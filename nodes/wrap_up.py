@@ -56,7 +56,8 @@ def wrap_up(parts: Parts, state: State, config: RunnableConfig) -> Waits[Update]
         asking = call_model(parts.fallback, prompt, config, seconds=seconds, retries=retries, silent_as=silent_as)
         reply = yield from reply_or_fault(asking)
         if isinstance(reply, Exception):
-            logger.warning("The fallback model could not be reached: %s", mask_secrets(describe(reply)))
+            run, why = state["about"]["id"], mask_secrets(describe(reply))
+            logger.warning("The fallback model could not be reached in run %s: %s", run, why)
             update["reason"] = f"{reason} The fallback model could not be reached either: {as_sentence(reply)}"
             shown = f"{shown} The fallback model did not reply either."
         else:

@@ -292,7 +292,9 @@ def test_a_store_that_is_no_store_is_refused_or_broken_but_never_silent(caplog: 
             raise PermissionError("the method is locked")
 
     agent = create_reflexion_agent(RoleModel(decide=say("42")), store=Mute())
-    assert agent.invoke(ASKED)["outcome"].answer == "42"
+    outcome = agent.invoke(ASKED)["outcome"]
+    assert outcome.answer == "42"
+    assert f"run {outcome.run_id} of 'reflexion_agent' continues without it" in caplog.text
     assert "the method is locked" in caplog.text
 
 
