@@ -107,8 +107,10 @@ class Routes:
             return "check"
         if self.budget.exhausted(state):
             return "wrap_up"
+        steps, start = state["tally"]["steps"], state["tally"]["attempt_start"]
+        is_retry = steps > start.get("steps", steps)  # an older checkpoint does not have it
         reflects = state["failure"] is not None and not self.only_unexplained and self.budget.may_reflect(state)
-        return "reflect" if reflects else "attempt"
+        return "reflect" if reflects and not is_retry else "attempt"
 
     def after_check(self, state: RouteState) -> str:
         """An answer that is not rejected ends the run. A rejected one is retried, after a reflection if allowed."""

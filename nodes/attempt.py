@@ -219,15 +219,22 @@ def _reported_cost(work: WorkerReply) -> Usage:
     return sum(map(usage_of, replies), Usage())
 
 
-def _update_after(call: WorkerCall, steps: Sequence[AnyMessage] = ()) -> Update:
-    """The update after every call of the worker, with or without an answer."""
+def _update_after_call(call: WorkerCall) -> Update:
+    """The update after every call of the worker. A retry sees the same earlier attempt, so that stays as it is."""
     state = call.state
     update: Update = {
         "progress": {"node": "attempt", "attempt": state["tally"]["attempts"] + 1},
         "asked_on": last_id(state),
         "tally": call.parts.budget.tally(state, spent=call.meter.spent, steps=1),
     }
-    update |= {name: None for name in ("decision", "failure") if state.get(name) is not None}
+    return update if state.get("decision") is None else update | {"decision": None}
+
+
+def _update_after(call: WorkerCall, steps: Sequence[AnyMessage] = ()) -> Update:
+    """The update after the last call of an attempt, with or without an answer."""
+    state, update = call.state, _update_after_call(call)
+    if state.get("failure") is not None:
+        update["failure"] = None
     if steps or state["work"]:
         update["work"] = list(steps)
         texts = foreign_texts(state["work"], call.parts.memory.policy.trusted_tools)
@@ -249,7 +256,7 @@ def _handle_error(call: WorkerCall, fault: BaseException) -> Waits[Update]:
         # A transient error, such as a lost connection, says nothing about the worker's approach to the task.
         return _end_without_answer(call, failure, "model_error", reflects=not is_transient(fault))
     yield pause(wait)
-    return {**_update_after(call), "failures": [*state["failures"], failure]}
+    return {**_update_after_call(call), "failures": [*state["failures"], failure]}
 
 
 def _out_of_steps(call: WorkerCall, steps: Sequence[AnyMessage] = ()) -> Update:

@@ -126,7 +126,7 @@ def new_tally(now: float) -> Tally:
         worked=0.0,
         spent={},
         reflecting={},
-        attempt_start=AttemptStart(spent={}, failures=0, worked=0.0),
+        attempt_start=AttemptStart(spent={}, failures=0, steps=0, worked=0.0),
     )
 
 
@@ -148,7 +148,9 @@ def end_attempt(state: Mapping[str, Any], config: RunnableConfig, tally: Tally, 
     shown = attempt.model_dump(mode="json", include={"answer", "score", "verdicts", "seconds"})
     number, step = state["tally"]["attempts"] + 1, state["tally"]["steps"]
     emit(config, "attempt", run_id=state["about"]["id"], step=step, attempt=number, **shown)
-    next_start = AttemptStart(spent=tally["spent"], failures=len(failures), worked=tally["worked"])
+    next_start = AttemptStart(
+        spent=tally["spent"], failures=len(failures), steps=tally["steps"], worked=tally["worked"]
+    )
     return {"attempts": [*state["attempts"], attempt], "tally": {**tally, "attempt_start": next_start}}
 
 

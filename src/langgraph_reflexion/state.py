@@ -39,10 +39,11 @@ class About(TypedDict):
 
 
 class AttemptStart(TypedDict):
-    """The start of the current attempt: the run's cost, failures and working time until then."""
+    """The start of the current attempt: the run's cost, failures, steps and working time until then."""
 
     spent: dict[str, int]
     failures: int
+    steps: int
     worked: float
 
 

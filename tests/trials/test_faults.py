@@ -7,12 +7,13 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableLambda
 from langgraph.store.memory import InMemoryStore
 
 from langgraph_reflexion import Limits, create_trial_graph
-from langgraph_reflexion.testing import RoleModel
+from langgraph_reflexion.testing import RoleModel, call
 
 PLAN = "List the busy times of all guests first"
 
@@ -145,6 +146,25 @@ def test_a_worker_that_failed_is_called_again_in_its_attempt_as_often_as_asked(
     assert seen.ending == ("success", "accepted")
     assert (len(seen.prompts), len(seen.outcome.attempts)) == (3, attempts)
     assert len(seen.outcome.failures) == 2
+
+
+@pytest.mark.req("K2", "G5")
+@pytest.mark.parametrize("strategy", ["last_trial", "both"])
+@pytest.mark.parametrize("first", [("Edison",), (RuntimeError("once"), RuntimeError("twice"))])
+def test_a_retry_is_shown_what_the_first_call_of_its_attempt_was_shown(tried, student, thinker, look, strategy, first):
+    worker = student(call("look", page=1), *first, RuntimeError("down"), "Bell")
+    seen = tried(
+        create_agent(worker, [look]),
+        checks=[lambda answer, _run: answer == "Bell"],
+        strategy=strategy,
+        retries=1,
+        reflector=thinker(),
+    )
+    assert [attempt.answer for attempt in seen.outcome.attempts][-1] == "Bell"
+    assert len(seen.outcome.attempts) == 2
+    *_, before, retry = worker.asked
+    assert retry.text == before.text
+    assert "The last attempt" in retry.text
 
 
 @pytest.mark.req("K2", "A10")
