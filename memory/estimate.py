@@ -119,7 +119,7 @@ def estimate(lessons: Iterable[StoredLesson], of_topic: Tally) -> Estimate:
     return Estimate(base, values, margin, advice)
 
 
-def recent(same: Iterable[StoredLesson]) -> Tally:
+def recent(alike: Iterable[StoredLesson]) -> Tally:
     """The runs won and lost with lessons that give the same advice; later runs count more.
 
     A run that wrote such a lesson itself, or that reflected beside it after a failure, counts only if it lost. If the
@@ -129,7 +129,7 @@ def recent(same: Iterable[StoredLesson]) -> Tally:
     runs: dict[str, LessonRun] = {}
     tried: list[LessonRun] = []
     wins = losses = 0.0
-    for _, lesson, evidence in same:
+    for _, lesson, evidence in alike:
         shown = evidence.shown_results()
         runs |= {str(run["run"]): run for run in shown if not run.get("reflected")}
         tried += [run for run in evidence.runs if run.get("tried") and run.get("result") == "loss"]
