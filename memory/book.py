@@ -257,6 +257,12 @@ class LessonBook:
 
     forget, aforget = both(_forget)
 
+    def _clear(self) -> Plan[int]:
+        """Delete all lessons, runs and findings of the namespace permanently, and return the number of lessons."""
+        return (yield from forget.clear(self._shelf))
+
+    clear, aclear = both(_clear)
+
     def _undo(self, change_or_run: str | None = None, *, since: datetime | None = None) -> Plan[list[Change]]:
         """Revert a change, everything a run changed, or everything since a time. The history keeps a record."""
         if change_or_run is not None and not check_id(change_or_run, "change_or_run"):

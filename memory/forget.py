@@ -7,7 +7,18 @@ from collections.abc import Collection, Iterable, Mapping
 
 from langgraph.store.base import Item, Op, PutOp
 
-from langgraph_reflexion.memory.access import Plan, drop, items_in, may_be_an_id, pause, put, read_items, settle
+from langgraph_reflexion.memory.access import (
+    COLLECTIONS,
+    Plan,
+    drop,
+    items_below,
+    items_in,
+    may_be_an_id,
+    pause,
+    put,
+    read_items,
+    settle,
+)
 from langgraph_reflexion.memory.index import remove_everywhere
 from langgraph_reflexion.memory.items import parse_item
 from langgraph_reflexion.memory.shelf import MARKS, Shelf
@@ -64,6 +75,19 @@ def forget_all(shelf: Shelf, meant: list[str]) -> Plan[None]:
     if same_text := [key for key in patterns if fold(str(now[key].value.get("text"))) in forgotten_texts]:
         yield from forget_all(shelf, same_text)
     yield from settle(shelf.store)
+
+
+def clear(shelf: Shelf) -> Plan[int]:
+    """Delete everything below the namespace in one batch, and return the number of lessons."""
+    lessons = yield from items_in(shelf.lessons)
+    items: list[Item] = []
+    for label in COLLECTIONS:
+        place = (*shelf.namespace, label)
+        items += [item for item in (yield from items_below(place)) if tuple(item.namespace[: len(place)]) == place]
+    yield drop(items)
+    remove_everywhere(shelf.store, shelf.lessons, [item.key for item in lessons])
+    yield from settle(shelf.store)
+    return len(lessons)
 
 
 def remove_forgotten(shelf: Shelf, episodes: Iterable[Item], forgotten: Iterable[Item]) -> Plan[None]:

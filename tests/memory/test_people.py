@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from langgraph.store.base import BaseStore
 
 from example_lessons import PAGE, SLOT, a_rule
-from langgraph_reflexion.memory import LessonBook
+from langgraph_reflexion.memory import ErrorNotebook, LessonBook
 from langgraph_reflexion.schemas import Episode
 
 TASK = "Propose a slot for the meeting that is not busy."
@@ -37,6 +38,28 @@ def test_a_person_approves_retires_restores_and_forgets(book: LessonBook, mine: 
     book.forget(mine)
     assert (book.get(mine), book.lessons(), book.recall(TASK), book.search("slot")) == (None, [], [], [])
     assert not book.has(mine)
+
+
+@pytest.mark.req("D15")
+def test_nothing_of_a_namespace_remains_when_it_is_cleared(book: LessonBook, mine: str, store: BaseStore) -> None:
+    book.credit(Episode(id="e1", task=TASK, success=True, shown=[mine]))
+    ErrorNotebook(store, book.namespace).add(
+        {"category": "other", "description": "It did not look.", "suggestion": "Look."}
+    )
+    (*above, last), places = book.namespace, ["lessons", "episodes", "evidence", "notebook"]
+    below, beside = LessonBook(store, (*book.namespace, "ada")), LessonBook(store, (*above, f"{last}2"))
+    for other in (below, beside):
+        other.add(a_rule())
+    open_before = LessonBook(store, book.namespace)
+    assert open_before.lessons()
+    assert book.clear() == 1
+    left = [item for place in places for item in store.search((*book.namespace, place))]
+    # On some stores, a note without text tells other processes which lessons changed.
+    assert [item for item in left if item.namespace[-1] != "~changes"] == []
+    assert (book.recall(TASK), book.search("slot"), open_before.lessons(), open_before.recall(TASK)) == ([], [], [], [])
+    assert len(below.lessons()) == len(beside.lessons()) == 1
+    assert book.add(a_rule()).action == "added"
+    assert len(open_before.search("slot")) == 1
 
 
 @pytest.mark.req("K5")

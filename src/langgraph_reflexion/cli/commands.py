@@ -222,6 +222,7 @@ def _add_memory(commands: Any) -> None:
     retire.add_argument("--why", metavar="TEXT", default="", help="the reason, which the history shows")
     verb("restore", "bring back a lesson that is retired, superseded or quarantined", "ID")
     _add_yes(verb("forget", "delete a lesson with its vectors, evidence and history permanently", "ID"))
+    _add_yes(verb("clear", "delete all lessons, runs and findings permanently"))
     undo = verb("undo", "undo a change, everything a run changed, or everything since a time")
     undo.add_argument("what", metavar="CHANGE|RUN", nargs="?", help="the id of a change (see `history`) or of a run")
     undo.add_argument("--since", metavar="TIME", type=time, help="such as 2031-03-04T12:00+01:00")

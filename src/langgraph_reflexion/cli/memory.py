@@ -191,6 +191,11 @@ class BookSession(Session):
         self.book.forget(id)
         return self.show({"forgotten": id}, f"Forgot {id}: {text}")
 
+    def do_clear(self) -> int:
+        self.confirm(f"Delete all lessons, runs and findings of {self.place} permanently?")
+        removed = self.book.clear()
+        return self.show({"forgotten": removed}, f"Forgot {count_of(removed, 'lesson')} of {self.place}, and all runs.")
+
     @wrong_values()
     def do_undo(self) -> int:
         what, since = self.args.what, self.args.since
