@@ -248,15 +248,19 @@ def _handle_error(call: WorkerCall, fault: BaseException) -> Waits[Update]:
     state, name = call.state, call.trial.worker.name
     evidence, mark = f"The worker failed: {as_sentence(fault)}", fingerprint("tool_error", name, describe(fault))
     failure = _fail(call, "tool_error", evidence, mark, tool=name, error_class=tool_error_class(fault))
-    earlier = state["failures"][state["tally"]["attempt_start"]["failures"] :]
-    tried = 1 + sum(past.signal != "feedback" for past in earlier)
-    seconds = call.parts.budget.seconds_left(state)
-    wait = retry_delay(fault, tried - 1, seconds) if is_transient(fault) else 0.0
-    if tried > call.trial.retries or wait is None:
+    failed, seconds = _failed_calls(call), call.parts.budget.seconds_left(state)
+    wait = retry_delay(fault, failed, seconds) if is_transient(fault) else 0.0
+    if failed >= call.trial.retries or wait is None:
         # A transient error, such as a lost connection, says nothing about the worker's approach to the task.
         return _end_without_answer(call, failure, "model_error", reflects=not is_transient(fault))
     yield pause(wait)
     return {**_update_after_call(call), "failures": [*state["failures"], failure]}
+
+
+def _failed_calls(call: WorkerCall) -> int:
+    """How many earlier calls of this attempt failed."""
+    start = call.state["tally"]["attempt_start"]["failures"]
+    return sum(failure.signal != "feedback" for failure in call.state["failures"][start:])
 
 
 def _out_of_steps(call: WorkerCall, steps: Sequence[AnyMessage] = ()) -> Update:
@@ -272,6 +276,8 @@ def _agent_failed(call: WorkerCall, outcome: Outcome, steps: Sequence[AnyMessage
     evidence = f"The worker gave up: {outcome.reason}\n{last.evidence}".strip()
     mark = last.fingerprint or fingerprint(last.signal, last.tool, evidence)
     failure = _fail(call, last.signal, evidence, mark, tool=last.tool, error_class=last.error_class)
+    if outcome.stop_reason == "model_error" and _failed_calls(call) < call.trial.retries:
+        return {**_update_after_call(call), "failures": [*call.state["failures"], failure]}
     cut_short = outcome.stop_reason in CUT_SHORT
     return _end_without_answer(
         call, failure, "model_error" if cut_short else "max_attempts", steps, reflects=not cut_short

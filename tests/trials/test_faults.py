@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableLambda
 from langgraph.store.memory import InMemoryStore
 
-from langgraph_reflexion import Limits, create_trial_graph
+from langgraph_reflexion import Limits, MemoryPolicy, create_reflexion_agent, create_trial_graph
 from langgraph_reflexion.testing import RoleModel, call
 
 PLAN = "List the busy times of all guests first"
@@ -165,6 +165,19 @@ def test_a_retry_is_shown_what_the_first_call_of_its_attempt_was_shown(tried, st
     *_, before, retry = worker.asked
     assert retry.text == before.text
     assert "The last attempt" in retry.text
+
+
+@pytest.mark.req("K2")
+@pytest.mark.parametrize(("retries", "attempts"), [(0, 2), (1, 1)])
+def test_an_agent_that_could_not_reach_its_model_is_called_again_like_a_worker_that_raised(
+    tried, scores, retries, attempts
+):
+    model = RoleModel([DownError("gone"), "good"])
+    agent = create_reflexion_agent(model, limits=Limits(model_retries=0), memory=MemoryPolicy(read=False, write=False))
+    seen = tried(agent, checks=[scores(True)], retries=retries)
+    assert seen.ending == ("success", "accepted")
+    assert (len(model.asked), len(seen.outcome.attempts)) == (2, attempts)
+    assert len(seen.outcome.failures) == 1
 
 
 @pytest.mark.req("K2", "A10")
