@@ -207,15 +207,10 @@ class ReflexionMiddleware(AgentMiddleware[Any, Any, Any]):
         pending = state["decision"] if node in AFTER_CHECK[:2] else None
         rejected = pending["message"] if pending is not None else None
         removed = removal_of(state["messages"], rejected.id) if rejected is not None else []
-        is_over = node == "finish" and bool(state["stop"])  # and another middleware sent its last message back
-        if node in ("check", "finish") and not is_over:  # it sent the answer back, or put calls in its place
-            node = "tool" if any(answer.name in tools.own for answer in new_results(state)) else "decide"
-        if node in ("tool", "direct"):
-            node = "observe" if new_results(state) else "decide"  # it took the calls away
-        first = "decide" if node == OVER else node
         gone = {message.id for message in removed}
         conversation = [message for message in request.messages if message.id not in gone]
-        node, state = yield from run_nodes(parts, config, state, first, ("tool", "check", "finish"), conversation)
+        first, until = _first_node(node, state, tools), ("tool", "check", "finish")
+        node, state = yield from run_nodes(parts, config, state, first, until, conversation)
         if node == "check" and not self._asks_person:
             checked: State = {**state, "structured_response": model.response.structured_response}
             # If a check paused here, the model would be asked again on resume. So `after_model` runs it.
@@ -371,6 +366,20 @@ def run_nodes(
         target = follows[node](state)
         node = "tool" if isinstance(target, list) else target
     return node, state
+
+
+def _first_node(planned: str, state: State, tools: Toolbox) -> str:
+    """The node with which a decision begins, unlike `planned` if another middleware changed the last one."""
+    if planned == OVER:
+        return "decide"
+    if planned == "finish" and state["stop"]:  # it sent the last message of a run back
+        return "finish"
+    results = new_results(state)
+    if planned in ("check", "finish"):  # it sent an answer back, or put calls in its place
+        return "observe" if any(result.name in tools.own for result in results) else "decide"
+    if planned in ("tool", "direct"):  # without results, it took the calls away
+        return "observe" if results else "decide"
+    return planned
 
 
 def _judge_direct_answer(
