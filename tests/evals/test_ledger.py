@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -96,3 +99,14 @@ def test_a_long_setting_of_another_experiment_is_shortened(tmp_path: Path):
 def test_a_folder_without_an_experiment_says_so(tmp_path: Path):
     with pytest.raises(LedgerError, match="contains no experiment"):
         load_plan(tmp_path)
+
+
+@pytest.mark.req("L1")
+def test_of_two_calls_that_lock_a_folder_at_the_same_moment_one_gets_it(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "lock", isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN")
+        other.execute("SELECT * FROM sqlite_master").fetchall()  # as far as a call gets that is then refused
+        refused = Timer(0.1, other.execute, ["ROLLBACK"])
+        refused.start()
+        with lock_folder(tmp_path):
+            refused.join()

@@ -79,8 +79,9 @@ def lock_folder(folder: Path | str) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            # SQLite locks a file on every system, and needs no package.
-            lock = stack.enter_context(closing(sqlite3.connect(folder / LOCK, timeout=0, isolation_level=None)))
+            # SQLite locks a file on every system, and needs no package. Without a timeout, two calls that start at once
+            # would refuse each other.
+            lock = stack.enter_context(closing(sqlite3.connect(folder / LOCK, timeout=0.5, isolation_level=None)))
             lock.execute("BEGIN EXCLUSIVE")
         except (OSError, sqlite3.Error) as error:
             why = f"{getattr(error, 'strerror', None) or error};"
