@@ -316,10 +316,10 @@ def test_a_policy_that_keeps_far_fewer_than_there_are_says_so_in_the_log(
 ) -> None:
     for noun in NOUNS:
         book_on(store).add(a_rule(f"Polish the {noun} before the guests of the {noun} arrive."))
-    assert caplog.messages == []
+    assert "Retired" not in caplog.text
     book_on(store, max_kept=3).add(a_rule())
     many = len(NOUNS) - 2
-    assert caplog.messages == [f"Retired {many} lessons at once, because the policy of this book keeps 3"]
+    assert f"Retired {many} lessons at once, because the policy of this book keeps 3" in caplog.messages
 
 
 @pytest.mark.req("D18")
