@@ -32,7 +32,7 @@ from langgraph_reflexion.memory.items import (
 )
 from langgraph_reflexion.memory.screening import all_texts, suspicion_of
 from langgraph_reflexion.memory.shelf import Shelf
-from langgraph_reflexion.schemas import TEXTS, Lesson, LessonStatus
+from langgraph_reflexion.schemas import TEXTS, Count, Lesson, LessonStatus
 from langgraph_reflexion.text.json_text import escape_invisible, unique_keys, valid_text
 from langgraph_reflexion.text.tokens import fold
 
@@ -51,6 +51,7 @@ class Loaded:
 class Line(Lesson):
     """A line of a file: a lesson with the other fields of its item, `MORE_FAILURES` and `TASKS`."""
 
+    version: Count = 1  # a longer number cannot be saved in every store
     also: list[str] = Field(default_factory=list, max_length=MAX_VALUES)
     asked: list[Annotated[str, Field(max_length=MAX_READ)]] = Field(default_factory=list, max_length=MAX_VALUES)
 

@@ -210,6 +210,7 @@ BAD = [
     '{"kind": "rule", "text": "Do x.", "created_at": "2031-01-01T00:00:00"}',
     '{"kind": "rule", "text": "Do x.", "colour": "red"}',
     '{"kind": "rule", "text": "Do x.", "text": "Do y."}',
+    '{"kind": "rule", "text": "Do x.", "version": 100000000000000000000}',
 ]
 
 
