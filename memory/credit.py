@@ -220,7 +220,8 @@ def result_of(episode: Episode, lesson: Lesson | None = None) -> str | None:
         return None
     if lesson is not None and _met_failure(episode, lesson) and not _has_recovered(episode):
         return "loss"
-    if not episode.success and episode.failures and episode.failures[-1].is_broken_check:
+    by_checks = episode.stop_reason != "unchecked"  # else the user may have said that the answer was wrong
+    if by_checks and not episode.success and episode.failures and episode.failures[-1].is_broken_check:
         return None
     if episode.success is not None:
         return "win" if episode.success else "loss"

@@ -37,6 +37,9 @@ logger = logging.getLogger(__name__)
 
 MAX_COMPLAINT = 8_000
 """Characters of all feedback on one answer."""
+MAX_LOGGED = 10_000
+"""Characters of a check's exception in the log."""
+
 CHECK_FAULT = "the check itself failed: "
 RESPONSE_FORMAT = "response_format"
 """The name under which the response format rejects an answer."""
@@ -85,7 +88,8 @@ class NamedCheck:
             raise
         except Exception as fault:  # noqa: BLE001 - the caller's own code
             raise_control_flow(fault)
-            raised = mask_secrets("".join(format_exception(fault)))  # a client's error may hold a key
+            # A client's error may hold a key, or a whole page, which would take long to mask.
+            raised = mask_secrets(bounded("".join(format_exception(fault)), MAX_LOGGED))
             logger.warning("%s failed, which counts as a rejection: %s", what, raised)
             return Verdict(passed=False, issues=[f"{CHECK_FAULT}{describe(fault)}"], check=self.name)
 

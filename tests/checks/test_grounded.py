@@ -346,3 +346,17 @@ def test_what_stands_in_a_document_that_came_with_the_question_is_known(document
     asked = HumanMessage([{"type": "text", "text": "How many units did we sell?"}, document])
     agent = create_reflexion_agent(RoleModel(say("4711 units, in May.")), checks=[grounded()])
     assert agent.invoke({"messages": [asked]})["outcome"].status == "success"
+
+
+@pytest.mark.req("E3")
+@pytest.mark.parametrize(
+    ("seen", "answer", "passes"),
+    [
+        ("6 errors in 3200 requests", "0.2 % failed.", True),
+        ("6 errors in 3200 requests", "0.1 % failed.", False),
+        ("6 errors in 11000 requests", "0.1 % failed.", True),
+    ],
+)
+def test_a_small_percentage_may_be_rounded_but_not_further(seen, answer, passes):
+    verdict = verdict_on(answer, "What percentage of the requests failed?", (seen,))
+    assert (verdict is None or verdict.passed is not False) is passes

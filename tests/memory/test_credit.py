@@ -62,6 +62,15 @@ def test_a_run_whose_check_raised_says_nothing_about_its_lessons(book: LessonBoo
     assert counts(book, mine) == (2, 0, 1)
 
 
+@pytest.mark.req("E8")
+def test_a_user_may_call_an_answer_wrong_although_a_check_had_raised(book: LessonBook, mine: str) -> None:
+    down = Failure(signal="check_failed", evidence="the judge is down", error_class="exception")
+    book.credit(run("r1", shown=[mine], failures=[down]))
+    assert counts(book, mine) == (1, 1, 0)
+    assert book.feedback("r1")
+    assert counts(book, mine) == (1, 0, 1)
+
+
 @pytest.mark.req("N3")
 def test_a_view_of_the_store_shows_the_counts_as_they_are(book: LessonBook, store: BaseStore, mine: str) -> None:
     book.credit(run("r1", shown=[mine]))

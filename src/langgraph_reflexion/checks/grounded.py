@@ -330,10 +330,13 @@ class _Source:
     def _has(self, value: float, slack: float = 0) -> bool:
         if round(value, 6) in self.numbers or value in self._also:
             return True
-        if not slack:
-            return False
-        at = bisect_left(self._sorted, value - slack)
-        return at < len(self._sorted) and self._sorted[at] <= value + slack
+        return slack > 0 and self._has_between(value - slack, value + slack)
+
+    def _has_between(self, low: float, high: float) -> bool:
+        if low == high:
+            return self._has(low)
+        at = bisect_left(self._sorted, low)
+        return at < len(self._sorted) and self._sorted[at] <= high
 
     @cached_property
     def _sorted(self) -> list[float]:
@@ -352,7 +355,7 @@ class _Source:
             or self._has(2 * value - n)
             or self._has(value * n, slack * n)
             or (n and self._has(value / n))
-            or (value > slack and self._has(100 * n / value, slack * 100 * n / value**2))
+            or (value > slack and self._has_between(100 * n / (value + slack), 100 * n / (value - slack)))
             or self._has(n * (1 + value / 100), n * slack / 100)
             for n in self.numbers
         )
